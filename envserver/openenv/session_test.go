@@ -26,7 +26,7 @@ func TestGoldenExchanges(t *testing.T) {
 		{`{"type":"step","data":{"kind":"say"}}`,
 			`{"type":"error","data":{"message":"no episode yet: send reset first","code":"EXECUTION_ERROR"}}`},
 		{`{"type":"reset","data":{"seed":3,"episode_id":"E","prompt":[{"role":"user"}],"unknown":null}}`,
-			`{"type":"observation","data":{"observation":{"text":"hello","seed":3,"metadata":{"ignored_options":["prompt","unknown"]}},"reward":0.0,` +
+			`{"type":"observation","data":{"observation":{"text":"hello","seed":3},"reward":0.0,` +
 				`"done":false,"metadata":{"ignored_options":["prompt","unknown"]}}}`},
 		{`{"type":"step","data":{"kind":"say","text":"<hi> ü","reward":-20}}`,
 			`{"type":"observation","data":{"observation":{"text":"<hi> ü","seed":3},"reward":-0.02,"done":false}}`},

@@ -110,8 +110,8 @@ func playHeld(ctx SpecContext, evalrun, pool string) *hold {
 	return held
 }
 
-// placesBySeed waits for the plan of a run, whichever release made it, and returns the place of each
-// episode, keyed by the seed that the model receives.
+// placesBySeed waits for the plan of a run, whichever release made it, and returns the place of
+// each episode, keyed by the seed that the model receives.
 func placesBySeed(ctx SpecContext, evalrun string) map[int64]place {
 	GinkgoHelper()
 	job := &batchv1.Job{}

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -38,7 +39,8 @@ func (p *pass) countSummaries() {
 		return
 	}
 	p.d.Tally = tally.FoldSummaries(tally.Expected{Plan: plan, Cipher: p.s.Cipher,
-		Sessions: int64(runner.ReadConcurrency(p.s.Run))}, sums, done, p.chooseSummaries(done))
+		Sessions: int64(runner.ReadConcurrency(p.s.Run)), Resumed: isResumed(p.s.Run)}, sums, done,
+		p.chooseSummaries(done))
 	p.plan = plan
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
 		made.AgentImageDigests = pods.ImageDigests(p.s.Succeeded, runner.AgentContainer, made.AgentImageDigests...)
@@ -50,6 +52,12 @@ func (p *pass) countSummaries() {
 	}
 	p.writeCounted()
 	p.announceCounted(done.Len())
+}
+
+// isResumed reports whether the run was suspended after it had begun.
+func isResumed(run *v1alpha1.EvaluationRun) bool {
+	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSuspended)
+	return c != nil && run.Status.StartTime != nil && c.LastTransitionTime.After(run.Status.StartTime.Time)
 }
 
 // writeCounted writes the figures of what this pass and earlier ones have counted.

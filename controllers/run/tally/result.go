@@ -22,7 +22,7 @@ type Result struct {
 	Summaries []score.Summary // of the shards in counted
 	Errored   int64           // errored episodes of those segments
 	Stopped   []Stopped       // shards that have used their share of the budget
-	sessions  int64           // of a runner
+	of        Expected
 }
 
 // Stopped is what a runner has played of a shard until its share of the budget was used up. It is
@@ -53,12 +53,16 @@ func (f *Result) AddStopped() {
 
 // add adds a shard, or the part of it that was played.
 func (f *Result) add(shard int, pod *corev1.Pod, ledger *score.Ledger, summary score.Summary) {
+	stopped := runner.CountStopped(pod)
+	if f.of.Resumed {
+		stopped++
+	}
 	f.Sums.FoldSummary(ledger, summary)
 	f.Ledgers, f.Summaries = append(f.Ledgers, ledger), append(f.Summaries, summary)
 	f.Counted = append(f.Counted, Shard{
 		Index: shard, Duration: runner.MeasurePlaying(pod), Replayed: ledger.Replayed,
 		Errored: countErrored(summary), Unplayed: summary.Unplayed,
-		Unreported: countUnreported(ledger, summary, runner.CountStopped(pod), f.sessions),
+		Unreported: countUnreported(ledger, summary, stopped, f.of.Sessions),
 	})
 }
 

@@ -51,12 +51,14 @@ type Expected struct {
 	Cipher cipher.AEAD // of sealed ledgers, nil if the pool's key isn't known
 	// Sessions is the number of sessions of a runner.
 	Sessions int64
+	// Resumed is true of a run that was suspended, which the Job doesn't count.
+	Resumed bool
 }
 
 // FoldSummaries adds the summaries of the pods whose runner has succeeded to the sums, each shard
 // once. It changes only sums. Sealed ledgers wait while there is no cipher for them.
 func FoldSummaries(of Expected, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) Result {
-	f := Result{Sums: sums, Completed: completed.Clone(), sessions: of.Sessions}
+	f := Result{Sums: sums, Completed: completed.Clone(), of: of}
 	for i := range list {
 		pod := &list[i]
 		if !runner.HasSucceeded(pod) {

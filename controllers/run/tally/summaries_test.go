@@ -176,6 +176,20 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 	}
 }
 
+// A suspension stops runners without a trace in the Job that goes on.
+func TestAttemptsBeforeASuspension(t *testing.T) {
+	run, plan := runtest.BeginRun(t)
+	message := runtest.SummaryOf(t, plan, 0, runtest.Playing{Begun: 3, Change: func(l *score.Ledger) { l.Opened += 3 }})
+	for resumed, want := range map[bool]int64{false: 2, true: 0} {
+		pod := runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, message)
+		f := FoldSummaries(Expected{Plan: plan, Sessions: 2, Resumed: resumed}, score.Accumulator{}, score.IndexSet{},
+			[]corev1.Pod{*pod})
+		if len(f.Counted) != 1 || f.Counted[0].Unreported != want {
+			t.Errorf("resumed %v: counted %+v, refused %v", resumed, f.Counted, f.Refused)
+		}
+	}
+}
+
 // What runners that were stopped had begun needs no report, within what these could have begun.
 func TestAttemptsOfStoppedRunners(t *testing.T) {
 	for name, tc := range map[string]struct {

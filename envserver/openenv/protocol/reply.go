@@ -98,8 +98,9 @@ func appendFixed(b []byte, v int64, places int) []byte {
 	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
 }
 
-// WriteResult appends {"observation", "reward", "done"}. At the end of an episode, and after a
-// reset with unknown options, it adds "metadata", which is repeated in the observation.
+// WriteResult appends {"observation", "reward", "done"}. At the end of an episode it adds
+// "metadata", which is repeated in the observation. After a reset with unknown options "metadata"
+// names these, and the observation is the same as without them.
 func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)
@@ -111,8 +112,12 @@ func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	case err == nil && len(r.Ignored) > 0:
 		metadata, err = json.Marshal(map[string][]string{"ignored_options": r.Ignored})
 	}
+	embedded := metadata
+	if r.Final == nil {
+		embedded = nil
+	}
 	if err == nil {
-		err = embedMetadata(out, mark+len(`{"observation":`), metadata)
+		err = embedMetadata(out, mark+len(`{"observation":`), embedded)
 	}
 	if err != nil {
 		out.Truncate(mark)

@@ -62,7 +62,7 @@ def test_unknown_reset_options_are_ignored(ticket):
     """Trainers pass all columns of a data set's row."""
     row = {"prompt": [{"role": "user", "content": "Handle this ticket."}], "answer": None, "difficulty_bin": 3, "weights": [0.5, 1e-9], "images": {}}
     with GenericEnvClient(base_url=ticket.url).sync() as env:
-        assert env.reset(seed=7, task="ticket-resolve", **row) == env.reset(seed=7, task="ticket-resolve")
+        assert env.reset(seed=7, task="ticket-resolve", **row).observation == env.reset(seed=7, task="ticket-resolve").observation
 
 
 def test_null_fields_of_an_action_count_as_absent(ticket):

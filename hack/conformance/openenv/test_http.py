@@ -82,10 +82,13 @@ def test_task_api_refuses_unknown_environments_and_indexes(ticket):
 def test_entry_of_the_task_api_can_be_reset_to(ticket):
     task = ticket.http("POST", "/ticket-resolve/task", {"split": "train", "index": 3})[1]["task"]
     with ticket.socket() as env:
-        by_entry = env.ask("reset", {"seed": 7, **task})
-        by_index = env.ask("reset", {"seed": 7, "task": "ticket-resolve", "split": "train", "index": 3})
-        by_name = env.ask("reset", {"seed": 7, "task": "ticket-resolve", "scenario": task["scenario"]})
-        other = env.ask("reset", {"seed": 7, "task": "ticket-resolve", "split": "train", "index": 4})
+        def reset(**options):
+            return env.ask("reset", {"seed": 7, **options})["data"]["observation"]
+
+        by_entry = reset(**task)
+        by_index = reset(task="ticket-resolve", split="train", index=3)
+        by_name = reset(task="ticket-resolve", scenario=task["scenario"])
+        other = reset(task="ticket-resolve", split="train", index=4)
     assert by_entry == by_index == by_name != other
 
 

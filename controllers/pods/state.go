@@ -120,7 +120,7 @@ const CreationPatience = 2 * time.Minute
 // ImagePullFailed reports whether a container waits because its image can't be pulled.
 func ImagePullFailed(waiting corev1.ContainerStateWaiting) bool {
 	return slices.Contains([]string{
-		"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+		pullFailed, "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
 		"RegistryUnavailable", "SignatureValidationFailed",
 	}, waiting.Reason)
 }

@@ -27,6 +27,7 @@ func LockFolder(folder string) (unlock func(), err error) {
 		return func() {}, fmt.Errorf("process %s plays this run in %s: wait until it ends, or stop it",
 			strings.TrimSpace(string(id)), folder)
 	}
+	// The id is only for the message of others: the lock holds without it.
 	_ = file.Truncate(0)
 	_, _ = fmt.Fprintln(file, os.Getpid())
 	return func() {

@@ -104,17 +104,14 @@ func appendFixed(b []byte, v int64, places int) []byte {
 func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)
-	var metadata []byte
+	var metadata, embedded []byte
 	err := EncodeJSON(out, r.Observation)
 	switch {
 	case err == nil && r.Final != nil:
 		metadata, err = json.Marshal(newFinal(kind, r.Final))
+		embedded = metadata
 	case err == nil && len(r.Ignored) > 0:
 		metadata, err = json.Marshal(map[string][]string{"ignored_options": r.Ignored})
-	}
-	embedded := metadata
-	if r.Final == nil {
-		embedded = nil
 	}
 	if err == nil {
 		err = embedMetadata(out, mark+len(`{"observation":`), embedded)

@@ -120,6 +120,9 @@ func (d *resetData) options() map[string]*jsontext.Value {
 // sessionOption is the member of an HTTP request that names its session.
 const sessionOption = "session_id"
 
+// optionNames are the names of the options, sorted.
+var optionNames = slices.Sorted(maps.Keys(new(resetData).options()))
+
 // maxIgnored is the maximum number of ignored names that an answer has.
 const maxIgnored = 16
 
@@ -128,14 +131,13 @@ const maxIgnored = 16
 // of a data set.
 func (d *resetData) readFlat(members object.Object, r *OptionReader) (ignored []string) {
 	known := d.options()
-	names := slices.Sorted(maps.Keys(known))
 	for _, m := range members.Take(known) {
-		at := slices.IndexFunc(names, func(name string) bool {
+		at := slices.IndexFunc(optionNames, func(name string) bool {
 			return !IsGiven(*known[name]) && isMisspelt(m.Name, name)
 		})
 		switch {
 		case at >= 0:
-			r.Faultf("extra_forbidden", m.Name, nil, "a reset has no option %q: did you mean %q?", m.Name, names[at])
+			r.Faultf("extra_forbidden", m.Name, nil, "a reset has no option %q: did you mean %q?", m.Name, optionNames[at])
 		case len(ignored) < maxIgnored && m.Name != Namespace && m.Name != sessionOption:
 			ignored = append(ignored, ClipMessage(m.Name))
 		}
@@ -153,11 +155,13 @@ func (d *resetData) readFlat(members object.Object, r *OptionReader) (ignored []
 	return ignored
 }
 
+var separators = strings.NewReplacer("_", "", "-", "")
+
 // isMisspelt reports whether a name differs from an option's in one letter, in case or separators,
 // or has its letters in another order. Misspelt words keep their first letter, unlike the column
 // mask beside the option task; and run is near to too many words.
 func isMisspelt(name, option string) bool {
-	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	plain := func(s string) string { return strings.ToLower(separators.Replace(s)) }
 	name, option = plain(name), plain(option)
 	letters := func(s string) []byte { return slices.Sorted(slices.Values([]byte(s))) }
 	return len(name) > 3 && name[0] == option[0] && option != "run" && (source.EditDistance(name, option) < 2 ||

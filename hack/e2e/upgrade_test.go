@@ -57,7 +57,8 @@ var _ = Describe("An upgrade from the previous release, and back", Label("upgrad
 		u.change(ctx, "up", old, head)
 		now = head
 		if u.pinned {
-			// Servers of the previous release refuse the runners of this one, so a run waits and says so.
+			// Servers of the previous release refuse the runners of this one, so a run waits and
+			// says so.
 			apply(ctx, stayingRun(serveModel(ctx), "waiting"))
 			Eventually(ctx, conditionsOf).WithArguments("waiting").Should(ContainElement(
 				HaveField("Message", ContainSubstring("a release before the operator's"))))

@@ -137,7 +137,8 @@ func (d *resetData) readFlat(members object.Object, r *OptionReader) (ignored []
 		})
 		switch {
 		case at >= 0:
-			r.Faultf("extra_forbidden", m.Name, nil, "a reset has no option %q: did you mean %q?", m.Name, optionNames[at])
+			r.Faultf("extra_forbidden", m.Name, nil,
+				"a reset has no option %q: did you mean %q?", m.Name, optionNames[at])
 		case len(ignored) < maxIgnored && m.Name != Namespace && m.Name != sessionOption:
 			ignored = append(ignored, ClipMessage(m.Name))
 		}

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/csenv/csenv/envserver/grader/text"
 )
@@ -18,9 +19,10 @@ type Wanted struct {
 type Gold struct {
 	context  *Context
 	required []wanted
-	listed   []wanted
-	closed   bool
-	served   *Served
+	// listed are the other true facts, which are read when they are first needed.
+	listed func() []wanted
+	closed bool
+	served *Served
 }
 
 type wanted struct {
@@ -34,9 +36,10 @@ func (w *wanted) name() Name { return w.values[0].of }
 // what was served. If it is closed, every other fact is wrong.
 func NewGold(served *Served, required, listed []Wanted, closed bool) *Gold {
 	c := served.context
-	g := &Gold{context: c, required: c.readAll(required), listed: c.readAll(listed), closed: closed, served: served}
-	served.addFacts(g.required)
-	served.addFacts(g.listed)
+	g := &Gold{context: c, required: c.readAll(required), closed: closed, served: served}
+	g.listed = sync.OnceValue(func() []wanted { return c.readAll(listed) })
+	served.required = valuesOf(g.required)
+	served.listed = sync.OnceValue(func() []text.Value { return valuesOf(g.listed()) })
 	return g
 }
 
@@ -55,6 +58,22 @@ func (c *Context) readAll(all []Wanted) []wanted {
 		out = append(out, r)
 	}
 	return out
+}
+
+// valuesOf lists the values of facts.
+func valuesOf(all []wanted) (values []text.Value) {
+	for i := range all {
+		for k := range all[i].values {
+			v := &all[i].values[k]
+			for _, r := range v.readings {
+				values = append(values, r.Value)
+			}
+			if v.of.Type == ID {
+				values = append(values, text.Value{Kind: text.IDValue, ID: v.key})
+			}
+		}
+	}
+	return values
 }
 
 // Finding is what was found about a fact.
@@ -199,7 +218,7 @@ func (g *Gold) isTrue(f Fact) bool {
 		return false
 	}
 	repeats := func(w wanted) bool { return g.matches(&w, f) }
-	if slices.ContainsFunc(g.listed, repeats) || slices.ContainsFunc(g.required, repeats) {
+	if slices.ContainsFunc(g.listed(), repeats) || slices.ContainsFunc(g.required, repeats) {
 		return true
 	}
 	if g.closed || name.Decides ||
@@ -216,7 +235,7 @@ func (g *Gold) isTrue(f Fact) bool {
 // StandsIn reports whether a value of the fact of an id stands in a quote of the message. A value
 // that is words may stand there in other words, and so may a fact that isn't of the gold.
 func (g *Gold) StandsIn(id string, quote *Message) bool {
-	for _, w := range slices.Concat(g.required, g.listed) {
+	for _, w := range slices.Concat(g.required, g.listed()) {
 		if w.id != id || w.name().Type == Enum || w.name().Type == Text {
 			continue
 		}

@@ -191,6 +191,9 @@ func isFree(d *text.Document) bool {
 
 // matchPhrase returns the number of tokens of the phrase if it stands at token i, else 0.
 func matchPhrase(d *text.Document, i int, phrase string) int {
+	if t := d.Tokens[i].Text; t == "" || t[0] != phrase[0] { // as most do
+		return 0
+	}
 	n := 0
 	for word := range strings.FieldsSeq(phrase) {
 		if i+n >= len(d.Tokens) {

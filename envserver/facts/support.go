@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +17,8 @@ import (
 // Library reads served texts, and keeps those that it read last: instances share articles and
 // rules. It is safe for concurrent use.
 type Library struct {
-	texts *lru.Cache[textKey, *extract]
+	extracts *lru.Cache[string, *extract]
+	values   *lru.Cache[textKey, []text.Value]
 }
 
 type textKey struct {
@@ -28,73 +31,121 @@ const maxTexts = 4096
 
 // NewLibrary makes an empty library.
 func NewLibrary() *Library {
-	texts, err := lru.New[textKey, *extract](maxTexts)
-	if err != nil {
+	extracts, err := lru.New[string, *extract](maxTexts)
+	values, err2 := lru.New[textKey, []text.Value](maxTexts)
+	if err := cmp.Or(err, err2); err != nil {
 		panic(err) // The size is a positive constant.
 	}
-	return &Library{texts: texts}
+	return &Library{extracts, values}
 }
 
-// extract is what is kept of a served text.
+// extract is what is kept of a served text, whatever its language.
 type extract struct {
-	values []text.Value
+	cleaned string
 	// words are its words and numbers without articles.
 	words string
 	// runs are the hashes of its runs of words.
-	runs func() map[uint64]struct{}
+	runs map[uint64]struct{}
 }
 
-func (l *Library) read(s string, lex *text.Lexicon) *extract {
-	key := textKey{lex, s}
-	if e, ok := l.texts.Get(key); ok {
+func (l *Library) extract(s string) *extract {
+	if e, ok := l.extracts.Get(s); ok {
 		return e
 	}
-	cleaned := clean(s)
-	d := text.Parse(cleaned, lex)
-	hashes := wordHashes(d)
-	e := &extract{values: text.AppendNew(nil, d.Values), words: strings.Join(significantWords(cleaned), " "),
-		runs: sync.OnceValue(func() map[uint64]struct{} {
-			set := make(map[uint64]struct{}, len(hashes))
-			for i := range runsOf(hashes) {
-				set[hashRun(hashes[i:i+runLength])] = struct{}{}
-			}
-			return set
-		})}
-	l.texts.Add(key, e)
+	e := &extract{cleaned: clean(s)}
+	words := significantWords(e.cleaned)
+	e.words, e.runs = strings.Join(words, " "), make(map[uint64]struct{}, len(words))
+	for run := range runsOf(words) {
+		e.runs[run] = struct{}{}
+	}
+	l.extracts.Add(s, e)
 	return e
+}
+
+// read returns the values of a text in a language, each once.
+func (l *Library) read(s string, lex *text.Lexicon) []text.Value {
+	key := textKey{lex, s}
+	if values, ok := l.values.Get(key); ok {
+		return values
+	}
+	values := text.AppendNew(nil, text.Parse(l.extract(s).cleaned, lex).Values)
+	l.values.Add(key, values)
+	return values
 }
 
 // runLength is the number of words of a run. It is long enough that people don't repeat one by
 // accident.
 const runLength = 8
 
-func runsOf(hashes []uint64) int { return max(0, len(hashes)-runLength+1) }
-
-// wordHashes are the hashes of a text's words, without values.
-func wordHashes(d *text.Document) []uint64 {
-	hashes := make([]uint64, 0, len(d.Tokens))
-	for i := range d.Tokens {
-		if d.Tokens[i].Kind == text.WordToken {
-			hashes = append(hashes, d.Tokens[i].Hash())
+// runsOf yields the hashes of the runs of the words, in order.
+func runsOf(words []string) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		var last [runLength]uint64
+		for i, w := range words {
+			last[i%runLength] = text.Hash(text.HashSeed, w)
+			if i+1 < runLength {
+				continue
+			}
+			h := text.HashSeed
+			for k := range runLength {
+				h = (h ^ last[(i+1+k)%runLength]) * 1099511628211
+				h ^= h >> 29
+			}
+			if !yield(h) {
+				return
+			}
 		}
 	}
-	return hashes
 }
 
-func hashRun(words []uint64) uint64 {
-	h := text.HashSeed
-	for _, w := range words {
-		h = (h ^ w) * 1099511628211
-		h ^= h >> 29
-	}
-	return h
-}
-
-// Served is what an agent was served in an instance, and what follows from it. It is immutable.
+// Served is what an agent was served in an instance. It is immutable, and reads texts and values
+// when it first needs them: most messages state values of the instance's facts alone.
 type Served struct {
 	context *Context
-	texts   []*extract
+	// required are the values of the required facts, listed those of the other ones.
+	required []text.Value
+	listed   func() []text.Value
+	texts    func() []*extract
+	support  func() *support
+}
+
+// Read returns what was served: texts, and values that the instance allows besides.
+func (l *Library) Read(c *Context, texts, values []string) *Served {
+	s := &Served{context: c}
+	s.texts = sync.OnceValue(func() []*extract {
+		var all []*extract
+		for _, t := range texts {
+			for part := range strings.SplitSeq(t, "\n\n") { // instances share paragraphs
+				all = append(all, l.extract(part))
+			}
+		}
+		return all
+	})
+	s.support = sync.OnceValue(func() *support {
+		u := &support{context: c, seen: map[text.Value]struct{}{}, days: []time.Time{c.today, c.today.AddDate(0, 0, 1)}}
+		u.reached = sync.OnceValue(u.reach)
+		u.add(s.required...)
+		u.add(s.listed()...)
+		for _, lex := range c.lexicons {
+			for _, t := range texts {
+				for part := range strings.SplitSeq(t, "\n\n") {
+					u.add(l.read(part, lex)...)
+				}
+			}
+			for _, v := range values {
+				u.add(l.read(v, lex)...)
+			}
+		}
+		return u
+	})
+	return s
+}
+
+// support is what the values that an agent was served support. It is immutable.
+type support struct {
+	context *Context
 	values  []text.Value
+	seen    map[text.Value]struct{}
 	// amounts are in thousandths, percents as well.
 	amounts, percents []int64
 	durations         []text.Value
@@ -103,34 +154,14 @@ type Served struct {
 	reached func() map[time.Time]struct{}
 }
 
-// Read reads the served texts, and values that the instance allows besides.
-func (l *Library) Read(c *Context, texts, values []string) *Served {
-	s := &Served{context: c, days: []time.Time{c.today, c.today.AddDate(0, 0, 1)}}
-	for _, t := range texts {
-		for part := range strings.SplitSeq(t, "\n\n") { // instances share paragraphs
-			for _, lex := range c.lexicons {
-				e := l.read(part, lex)
-				s.texts = append(s.texts, e)
-				s.add(e.values...)
-			}
-		}
-	}
-	for _, v := range values {
-		for _, lex := range c.lexicons {
-			s.add(l.read(v, lex).values...)
-		}
-	}
-	s.reached = sync.OnceValue(s.reach)
-	return s
-}
-
 // add adds values that the agent may state.
-func (s *Served) add(values ...text.Value) {
+func (s *support) add(values ...text.Value) {
 	for _, v := range values {
-		isSame := func(known text.Value) bool { return known.Kind == v.Kind && known.Equal(v) }
-		if slices.ContainsFunc(s.values, isSame) {
+		v.At = text.Span{}
+		if _, known := s.seen[v]; known {
 			continue
 		}
+		s.seen[v] = struct{}{}
 		s.values = append(s.values, v)
 		switch v.Kind {
 		case text.MoneyValue:
@@ -150,21 +181,6 @@ func (s *Served) add(values ...text.Value) {
 	}
 }
 
-// addFacts adds the values of facts, which are true.
-func (s *Served) addFacts(all []wanted) {
-	for i := range all {
-		for k := range all[i].values {
-			v := &all[i].values[k]
-			for _, r := range v.readings {
-				s.add(r.Value)
-			}
-			if v.of.Type == ID {
-				s.add(text.Value{Kind: text.IDValue, ID: v.key})
-			}
-		}
-	}
-}
-
 // supportsFact reports whether what was served supports a stated value.
 func (s *Served) supportsFact(v *value) bool {
 	if v.of.Type == Text || v.of.Type == ID {
@@ -175,12 +191,15 @@ func (s *Served) supportsFact(v *value) bool {
 	return slices.ContainsFunc(v.readings, func(r reading) bool { return s.supports(r.Value) })
 }
 
+// holds reports whether a served text has the words of a text, or the id.
 func (s *Served) holds(v *value) bool {
-	return slices.ContainsFunc(s.texts, func(e *extract) bool {
-		return v.of.Type == Text && hasWords(e.words, v.key) || slices.ContainsFunc(e.values, func(o text.Value) bool {
-			return v.of.Type == ID && o.Kind >= text.NumberValue && slices.ContainsFunc(idKeys(v.cleaned),
-				func(key string) bool { return sameID(lettersAndDigits(o.ID), key) })
-		})
+	if v.of.Type == Text {
+		return slices.ContainsFunc(s.texts(), func(e *extract) bool { return hasWords(e.words, v.key) })
+	}
+	keys := idKeys(v.cleaned)
+	return slices.ContainsFunc(s.support().values, func(o text.Value) bool {
+		return o.Kind >= text.NumberValue &&
+			slices.ContainsFunc(keys, func(key string) bool { return sameID(lettersAndDigits(o.ID), key) })
 	})
 }
 
@@ -189,11 +208,15 @@ func (s *Served) holdsID(v text.Value) bool {
 	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)})
 }
 
+// supports reports whether what was served, or what follows from it, has the value.
+func (s *Served) supports(v text.Value) bool {
+	return text.Contains(s.required, v) || text.Contains(s.listed(), v) || s.support().supports(v)
+}
+
 // maxCount is the greatest number that needs no support, because it may count anything.
 const maxCount = 12_000
 
-// supports reports whether what was served, or what follows from it, has the value.
-func (s *Served) supports(v text.Value) bool {
+func (s *support) supports(v text.Value) bool {
 	if text.Contains(s.values, v) {
 		return true
 	}
@@ -220,7 +243,7 @@ const cent = 10
 
 // amountFollows reports whether an amount follows from the known ones: a multiple or an equal part,
 // a percentage or what is left of it, a number of thirtieths, a sum or a difference.
-func (s *Served) amountFollows(amount int64) bool {
+func (s *support) amountFollows(amount int64) bool {
 	near := func(a int64) bool { return a-amount < cent && amount-a < cent }
 	for i, a := range s.amounts {
 		for n := int64(2); n <= 12; n++ {
@@ -252,7 +275,7 @@ func (s *Served) amountFollows(amount int64) bool {
 const nearDays = 1
 
 // dayFollows reports whether a day is a known one, or a known duration from one.
-func (s *Served) dayFollows(day time.Time) bool {
+func (s *support) dayFollows(day time.Time) bool {
 	if slices.ContainsFunc(s.days, func(known time.Time) bool { return daysBetween(day, known) <= nearDays }) {
 		return true
 	}
@@ -260,7 +283,7 @@ func (s *Served) dayFollows(day time.Time) bool {
 	return ok
 }
 
-func (s *Served) reach() map[time.Time]struct{} {
+func (s *support) reach() map[time.Time]struct{} {
 	reached := map[time.Time]struct{}{}
 	for i, from := range s.days {
 		for _, d := range s.durations {
@@ -286,7 +309,7 @@ func daysBetween(a, b time.Time) int {
 
 // clockFollows reports whether a time of day is now, or a known duration from now or from a known
 // time.
-func (s *Served) clockFollows(minutes int64) bool {
+func (s *support) clockFollows(minutes int64) bool {
 	from := []int64{int64(s.context.now.Hour()*60 + s.context.now.Minute())}
 	for _, v := range s.values {
 		if v.Kind == text.ClockValue {
@@ -303,7 +326,7 @@ func (s *Served) clockFollows(minutes int64) bool {
 
 // durationFollows reports whether a duration lies between two known days, or is a multiple or a
 // half of a known one.
-func (s *Served) durationFollows(d text.Value) bool {
+func (s *support) durationFollows(d text.Value) bool {
 	for _, known := range s.durations {
 		if known.Unit == d.Unit && (known.Amount == 2*d.Amount || 2*known.Amount == d.Amount) {
 			return true
@@ -360,24 +383,14 @@ func isClaim(v text.Value) bool {
 // isCopy reports whether more than half of the message's words are in runs of words of a served
 // text.
 func (s *Served) isCopy(m *Message) bool {
-	words := wordHashes(m.doc)
-	copied := make([]bool, len(words))
-	for i := range runsOf(words) {
-		run := hashRun(words[i : i+runLength])
-		if slices.ContainsFunc(s.texts, func(e *extract) bool {
-			_, ok := e.runs()[run]
-			return ok
-		}) {
-			for k := i; k < i+runLength; k++ {
-				copied[k] = true
-			}
+	words := strings.Fields(m.words)
+	copied, end, i := 0, 0, 0
+	for run := range runsOf(words) {
+		if slices.ContainsFunc(s.texts(), func(e *extract) bool { _, ok := e.runs[run]; return ok }) {
+			copied += i + runLength - max(end, i)
+			end = i + runLength
 		}
+		i++
 	}
-	n := 0
-	for _, c := range copied {
-		if c {
-			n++
-		}
-	}
-	return 2*n > len(words)
+	return 2*copied > len(words)
 }

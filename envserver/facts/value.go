@@ -318,6 +318,18 @@ var teamWords = map[string][]string{
 	"trust":    {"trust", "ownership", "vertrauen", "confianza", "confiance"},
 }
 
+// teamStarts are the beginnings of teamWords by their first byte.
+var teamStarts = func() (by [256][]teamStart) {
+	for team, starts := range teamWords {
+		for _, start := range starts {
+			by[start[0]] = append(by[start[0]], teamStart{start, team})
+		}
+	}
+	return by
+}()
+
+type teamStart struct{ start, team string }
+
 // TeamOf returns the team that a text names, by any of its usual names and case, "" for none or for
 // several.
 func TeamOf(s string) string {
@@ -343,11 +355,9 @@ func teamsIn(cleaned string) (teams []string) {
 		if i+1 < len(words) {
 			pair += "_" + words[i+1]
 		}
-		for team, starts := range teamWords {
-			if slices.ContainsFunc(starts, func(start string) bool {
-				return strings.HasPrefix(w, start) || strings.Contains(start, "_") && strings.HasPrefix(pair, start)
-			}) {
-				teams = append(teams, team)
+		for _, t := range teamStarts[w[0]] {
+			if strings.HasPrefix(pair, t.start) {
+				teams = append(teams, t.team)
 			}
 		}
 	}

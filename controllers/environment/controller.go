@@ -44,6 +44,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/polling"
@@ -261,8 +262,8 @@ func readDrainReport(pod *corev1.Pod) (report score.DrainReport, found bool) {
 	if json.Unmarshal([]byte(message), &report) != nil {
 		return score.DrainReport{}, false
 	}
-	report.Sessions = min(max(0, report.Sessions), observe.MaxSessions)
-	report.Cut = min(max(0, report.Cut), observe.MaxSessions)
+	report.Sessions = min(max(0, report.Sessions), snapshot.MaxSessions)
+	report.Cut = min(max(0, report.Cut), snapshot.MaxSessions)
 	report.Seconds = min(max(0, report.Seconds), int64((7 * 24 * time.Hour).Seconds()))
 	return report, true
 }

@@ -32,7 +32,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/keys"
@@ -66,12 +65,12 @@ type world struct {
 // faults are the errors of the next write of each kind.
 type faults struct{ apply, create, status, statusAfterSuccess, patch, patchAfterSuccess error }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newWorld(t *testing.T, existing ...client.Object) *world {
 	t.Helper()
 	w := &world{}
-	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).
+	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(existing...).
 		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).WithIndex(&v1alpha1.EvaluationRun{},
-		access.UnendedField, access.UnendedIndex).
+		objects.UnendedField, objects.UnendedIndex).
 		WithTypeConverters(statusless{applyconfigurations.NewTypeConverter(scheme.Scheme)},
 			managedfields.NewDeducedTypeConverter()).Build()
 	w.WithWatch = interceptor.NewClient(store, w.counting())

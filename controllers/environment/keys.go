@@ -24,6 +24,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/keys"
 )
 
@@ -153,7 +154,7 @@ func encodeKey(key ed25519.PrivateKey) ([]byte, error) {
 const metricsTokenCheck = 10 * time.Minute
 
 // keepMetricsToken keeps the Secret from which Prometheus reads the token for /metrics.
-func (k keyKeeper) keepMetricsToken(ctx context.Context, s observe.Snapshot, m *memory) error {
+func (k keyKeeper) keepMetricsToken(ctx context.Context, s snapshot.Snapshot, m *memory) error {
 	public := s.Env.Status.LedgerPublicKey
 	known := m.tokenKey == public && s.Now.Sub(m.token) < metricsTokenCheck
 	if known || s.KeyErr != nil { // the conditions report an unreadable key

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -99,7 +99,7 @@ func (m *poolMetrics) forget(key types.NamespacedName) {
 }
 
 // show sets the gauges of a pool. Counters start at 0, so that the first increase is visible.
-func (m *poolMetrics) show(s observe.Snapshot) {
+func (m *poolMetrics) show(s snapshot.Snapshot) {
 	namespace, name := s.Env.Namespace, s.Env.Name
 	for _, c := range []*prometheus.CounterVec{m.cut, m.unjudged, m.pollsLost} {
 		c.WithLabelValues(namespace, name)
@@ -129,13 +129,13 @@ func (m *poolMetrics) countChanges(env *v1alpha1.CustomerSupportEnv, c rules.Cha
 }
 
 // countStates counts the pool's pods by state, without ended ones. Every state is present.
-func countStates(s observe.Snapshot) map[string]int {
+func countStates(s snapshot.Snapshot) map[string]int {
 	states := map[string]int{stateReady: 0, stateFull: 0, stateStarting: 0, stateUnreachable: 0, stateDraining: 0}
 	for _, pod := range s.Pods {
 		report, answered := s.Reports[pod.Name]
 		switch {
 		case pods.HasEnded(&pod), !pods.IsServing(&pod) && pod.DeletionTimestamp != nil:
-		case observe.IsLeaving(pod, report):
+		case snapshot.IsLeaving(pod, report):
 			states[stateDraining]++
 		case !pods.IsServing(&pod):
 			states[stateStarting]++
@@ -152,7 +152,7 @@ func countStates(s observe.Snapshot) map[string]int {
 	return states
 }
 
-func countSilent(s observe.Snapshot) int {
+func countSilent(s snapshot.Snapshot) int {
 	n := 0
 	for _, pod := range s.Pods {
 		if _, answered := s.Reports[pod.Name]; pods.IsServing(&pod) && !answered {
@@ -163,10 +163,10 @@ func countSilent(s observe.Snapshot) int {
 }
 
 // sumFreeSlots sums the free sessions of servers that aren't draining.
-func sumFreeSlots(s observe.Snapshot) int64 {
+func sumFreeSlots(s snapshot.Snapshot) int64 {
 	free := int64(0)
 	for _, pod := range s.Pods {
-		if report, answered := s.Reports[pod.Name]; answered && !observe.IsLeaving(pod, report) {
+		if report, answered := s.Reports[pod.Name]; answered && !snapshot.IsLeaving(pod, report) {
 			free += max(0, report.Sessions.Capacity-report.Sessions.Active)
 		}
 	}

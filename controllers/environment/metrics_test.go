@@ -18,8 +18,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -88,7 +88,7 @@ func TestPoolMetrics(t *testing.T) {
 	if err := m.register(registry); err != nil {
 		t.Fatal(err)
 	}
-	s := observe.Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}, Now: noon, Pods: []corev1.Pod{
+	s := snapshot.Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}, Now: noon, Pods: []corev1.Pod{
 		server("support-a"), server("support-b"), server("full", unready), server("going", terminating),
 		server("silent"), server("starting", waiting("ContainerCreating", "")),
 		server("gone", terminating, waiting("", "")), server("unready", unready)},

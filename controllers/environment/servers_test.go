@@ -19,8 +19,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/rules"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -41,7 +41,7 @@ func TestDrainReportOf(t *testing.T) {
 			score.DrainReport{Sessions: 12, Cut: 3, Seconds: 60}, true},
 		"later release": {server("a", said(`{"sessions":1,"more":true}`)), score.DrainReport{Sessions: 1}, true},
 		"out of bounds": {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)),
-			score.DrainReport{Cut: observe.MaxSessions, Seconds: 604800}, true},
+			score.DrainReport{Cut: snapshot.MaxSessions, Seconds: 604800}, true},
 		"a log's end":   {server("a", said("panic: out of luck")), score.DrainReport{}, false},
 		"nothing":       {server("a", said("")), score.DrainReport{}, false},
 		"still running": {server("a"), score.DrainReport{}, false},
@@ -128,7 +128,7 @@ func TestReconcileReportsDrains(t *testing.T) {
 					Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
 			})
 			w.reconciler.memories.of(env)
-			_, last := rules.DecidePool(rules.Input{Snapshot: observe.Snapshot{Pool: children.Pool{Env: env},
+			_, last := rules.DecidePool(rules.Input{Snapshot: snapshot.Snapshot{Pool: children.Pool{Env: env},
 				Pods: []corev1.Pod{pod}, Reports: map[string]score.Report{pod.Name: report(6)}}})
 			w.reconciler.memories.recordDeleted(client.ObjectKeyFromObject(env), &pod)
 			w.reconciler.reportTerminated(env, last)

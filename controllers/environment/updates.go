@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 )
 
 // updates bounds the pools whose servers are replaced at the same time because of another release
@@ -24,12 +24,12 @@ func newUpdates(most int) *updates {
 
 // claim reports whether the pool's servers may be replaced because of another release of the
 // operator. A pool keeps its place until its servers are replaced, or are found not to start.
-func (u *updates) claim(s observe.Snapshot) bool {
+func (u *updates) claim(s snapshot.Snapshot) bool {
 	deployment, pool := s.Deployment(), client.ObjectKeyFromObject(s.Env)
 	if u == nil || deployment == nil {
 		return true
 	}
-	if s.HasNewestTemplate() && (observe.IsRolledOut(deployment) || observe.IsStuck(s)) {
+	if s.HasNewestTemplate() && (snapshot.IsRolledOut(deployment) || snapshot.IsStuck(s)) {
 		u.end(pool)
 	}
 	if !s.NeedsRelease() {

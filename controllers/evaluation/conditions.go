@@ -103,12 +103,6 @@ func FindState(conditions []metav1.Condition) *metav1.Condition {
 		meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete))
 }
 
-// HasEnded reports whether the conditions of a run say that it has completed or failed.
-func HasEnded(conditions []metav1.Condition) bool {
-	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
-}
-
 // StoredCondition reports whether the counted episodes are in the result store. The advice is a
 // sentence on how to store the others.
 func StoredCondition(stored score.Stored, counted int64, is State, advice string) metav1.Condition {

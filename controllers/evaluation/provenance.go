@@ -21,7 +21,7 @@ func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenan
 	spec.Parallelism, spec.Suspend, spec.TTLSecondsAfterFinished, spec.Retain = nil, nil, nil, ""
 	spec.Prices, spec.Budget = nil, nil
 	seed := new(ptr.Deref(run.Spec.Seed, 0))
-	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+	if IsExternal(run) {
 		// The deadline is how such a run is ended, and its episodes have the trainers' seeds.
 		spec.ActiveDeadlineSeconds, seed = nil, nil
 	}

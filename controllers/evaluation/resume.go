@@ -22,7 +22,7 @@ func NextAttempt(run *v1alpha1.EvaluationRun) int32 {
 
 // HowToResume completes "Correct that, then". Runs of type External can't be resumed.
 func HowToResume(run *v1alpha1.EvaluationRun) string {
-	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+	if IsExternal(run) {
 		return "create another run"
 	}
 	return fmt.Sprintf("resume the run: set spec.attempt to %d, or use `%s`", NextAttempt(run), ResumeCommand(run))

@@ -46,11 +46,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 const concurrentRuns = 8 // no pass waits for the pool's servers
@@ -129,7 +129,7 @@ func mapPodToRun(_ context.Context, pod client.Object) []reconcile.Request {
 
 // mapPoolToRuns finds the runs of all namespaces that are played against a pool and haven't ended.
 func (r *Reconciler) mapPoolToRuns(ctx context.Context, pool client.Object) []reconcile.Request {
-	list, err := access.UnendedRuns(ctx, r.client, client.ObjectKeyFromObject(pool))
+	list, err := objects.UnendedRuns(ctx, r.client, client.ObjectKeyFromObject(pool))
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "Finding the runs of a pool", "pool", pool.GetName())
 		return nil
@@ -205,7 +205,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // decide logs which rule ended or held the run.
-func (r *Reconciler) decide(ctx context.Context, snap observe.Snapshot) (rules.Decision, time.Duration) {
+func (r *Reconciler) decide(ctx context.Context, snap snapshot.Snapshot) (rules.Decision, time.Duration) {
 	began := r.clock.Now()
 	next := rules.DecideRun(snap)
 	took := r.clock.Since(began)
@@ -216,7 +216,7 @@ func (r *Reconciler) decide(ctx context.Context, snap observe.Snapshot) (rules.D
 // confirmEnd returns a conflict if a run is about to end by an old view of it. The guard of the
 // status comes too late: the table of scenarios is written before it, and the old view may be of a
 // run that has ended, whose servers no longer wait for it.
-func (r *Reconciler) confirmEnd(ctx context.Context, s observe.Snapshot, next rules.Decision) error {
+func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot.Snapshot, next rules.Decision) error {
 	ends := evaluation.HasEnded(next.Status.Conditions) && !evaluation.HasEnded(s.Run.Status.Conditions)
 	if s.Run.Status.Rollouts == nil || !ends {
 		return nil

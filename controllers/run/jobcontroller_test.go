@@ -21,6 +21,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 )
 
@@ -82,7 +83,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		Expect(c.runners(ctx, 2)).To(And(HaveKey(2), HaveKey(3)), "no pod is replaced before its deadline")
 
 		By("ending them after their deadline")
-		now.SetTime(deadline.Add(observe.DeleteGrace))
+		now.SetTime(deadline.Add(snapshot.DeleteGrace))
 		c.reconcile(ctx)
 		again := c.runners(ctx, 4)
 		for index, pod := range again {

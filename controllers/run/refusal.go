@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/objects"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 // refusedError means that the API server refuses an object of the run: a quota, an admission policy
@@ -52,7 +52,7 @@ func markRefusal(object string, err error) error {
 }
 
 // handleWriteError ends a pass whose write has failed.
-func (w *writer) handleWriteError(ctx context.Context, snap observe.Snapshot, next rules.Decision,
+func (w *writer) handleWriteError(ctx context.Context, snap snapshot.Snapshot, next rules.Decision,
 	err error) (ctrl.Result, error) {
 	if e, ok := errors.AsType[*refusedError](err); ok {
 		return w.writeRefusal(ctx, snap, next, e)
@@ -62,7 +62,7 @@ func (w *writer) handleWriteError(ctx context.Context, snap observe.Snapshot, ne
 
 // writeRefusal writes to the status that the API server refuses an object, and tries again later.
 // The next pass keeps what is written until the object exists.
-func (w *writer) writeRefusal(ctx context.Context, snap observe.Snapshot, next rules.Decision,
+func (w *writer) writeRefusal(ctx context.Context, snap snapshot.Snapshot, next rules.Decision,
 	e *refusedError) (ctrl.Result, error) {
 	d := rules.ReportRefusal(snap, next, e.object, e.err)
 	var run v1alpha1.EvaluationRun

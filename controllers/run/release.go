@@ -16,14 +16,14 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 // release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
 // counted or refused, and deletes the run when its time is over.
-func (w *writer) release(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+func (w *writer) release(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	if err := w.failLost(ctx, next.Lost); err != nil {
 		return err
 	}

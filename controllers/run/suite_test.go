@@ -23,10 +23,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -147,11 +147,11 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		stale := c.run(ctx)
 		c.endPod(ctx, 0, c.plan(ctx))
 		c.reconcile(ctx)
-		err := c.r.writeStatus(ctx, observe.Snapshot{Run: stale}, rules.Decision{Status: *stale.Status.DeepCopy()})
+		err := c.r.writeStatus(ctx, snapshot.Snapshot{Run: stale}, rules.Decision{Status: *stale.Status.DeepCopy()})
 		Expect(err).NotTo(HaveOccurred(), "an unchanged status is not written")
 		changed := stale.Status.DeepCopy()
 		changed.Progress = "13/14"
-		err = c.r.writeStatus(ctx, observe.Snapshot{Run: stale}, rules.Decision{Status: *changed})
+		err = c.r.writeStatus(ctx, snapshot.Snapshot{Run: stale}, rules.Decision{Status: *changed})
 		Expect(apierrors.IsConflict(err)).To(BeTrue())
 		Expect(c.run(ctx).Status.Shards.CompletedIndexes).To(Equal("0"))
 	})

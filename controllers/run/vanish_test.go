@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -65,7 +66,7 @@ func completeWorld(t *testing.T) *world {
 // doesn't know it any more, and says that it was deleted.
 func TestADeletedTableComesBack(t *testing.T) {
 	w := completeWorld(t)
-	name := observe.NameScores(w.run())
+	name := snapshot.NameScores(w.run())
 	w.remove(&corev1.ConfigMap{}, name)
 	w.mustPass()
 	w.tableIsWhole()

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
@@ -71,13 +71,13 @@ type world struct {
 	unlisted string
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newWorld(t *testing.T, existing ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(runtest.StartTime())}
-	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
+	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(existing...).
 		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{},
 			&batchv1.Job{}).
-		WithIndex(&v1alpha1.EvaluationRun{}, access.UnendedField, access.UnendedIndex).Build()
+		WithIndex(&v1alpha1.EvaluationRun{}, objects.UnendedField, objects.UnendedIndex).Build()
 	cached := interceptor.NewClient(w.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 			opts ...client.GetOption) error {

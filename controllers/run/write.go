@@ -25,9 +25,9 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/tracing"
 )
@@ -65,7 +65,7 @@ type writer struct {
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
 // follow the write.
-func (w *writer) writeStatus(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+func (w *writer) writeStatus(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	run := snap.Run
 	if !equality.Semantic.DeepEqual(run.Status, next.Status) {
 		updated := run.DeepCopy()
@@ -91,7 +91,7 @@ func (w *writer) writeStatus(ctx context.Context, snap observe.Snapshot, next ru
 // countRun counts a run that begins in the status of its pool, which outlives the run. The write is
 // guarded by the resource version, and the status has the UIDs of the last runs, so that a pass
 // that is repeated before the run's own status is written counts nothing twice.
-func (w *writer) countRun(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+func (w *writer) countRun(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	if snap.Run.Status.Provenance != nil || next.Status.Provenance == nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (w *writer) countRun(ctx context.Context, snap observe.Snapshot, next rules
 // traceEnd makes the span of a run that has just ended, above those of its shards.
 func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	status v1alpha1.EvaluationRunStatus) {
-	if traces == nil || runner.SendsTracesElsewhere(run) || run.Spec.Agent.Type == v1alpha1.ExternalAgent ||
+	if traces == nil || runner.SendsTracesElsewhere(run) || evaluation.IsExternal(run) ||
 		evaluation.HasEnded(run.Status.Conditions) || status.CompletionTime == nil {
 		return
 	}
@@ -131,7 +131,7 @@ func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 
 // writeScores writes the table of scenarios, guarded by its resource version, and remembers it in
 // case that somebody deletes it. A sealed one is opened when the run is complete.
-func (r *Reconciler) writeScores(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+func (r *Reconciler) writeScores(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	table := next.Scores
 	if table == nil && snap.SealedTable && meta.IsStatusConditionTrue(next.Status.Conditions,
 		v1alpha1.ConditionComplete) {
@@ -140,7 +140,7 @@ func (r *Reconciler) writeScores(ctx context.Context, snap observe.Snapshot, nex
 	if table == nil {
 		return nil
 	}
-	written := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, observe.NameScores(snap.Run))}
+	written := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, snapshot.NameScores(snap.Run))}
 	write := r.create
 	if snap.Scores != nil {
 		written = snap.Scores.DeepCopy()
@@ -155,7 +155,7 @@ func (r *Reconciler) writeScores(ctx context.Context, snap observe.Snapshot, nex
 }
 
 // applyPlan creates the ConfigMap that runners read, and deletes one that isn't the plan.
-func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+func (w *writer) applyPlan(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	switch {
 	case next.RemovePlan:
 		return client.IgnoreNotFound(w.client.Delete(ctx, snap.PlanMap, client.Preconditions{UID: &snap.PlanMap.UID}))
@@ -171,7 +171,7 @@ func (w *writer) applyPlan(ctx context.Context, snap observe.Snapshot, next rule
 }
 
 // applyJob creates, changes or deletes the Job, and creates the credential of runners that lack it.
-func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules.Decision) error {
+func (w *writer) applyJob(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	if next.CreateCredential {
 		if err := w.createCredential(ctx, snap, next.Tally.Sums.Plan); err != nil {
 			return markRefusal("the Secret of the run's credential", err)
@@ -213,7 +213,7 @@ func (w *writer) create(ctx context.Context, object client.Object) error {
 // createCredential creates the Secret of the run's credential for the plan with a fingerprint. One
 // that exists is left as it is: the operator made it for an earlier Job of the run, or somebody
 // else did, whose runners are refused.
-func (w *writer) createCredential(ctx context.Context, s observe.Snapshot, plan string) error {
+func (w *writer) createCredential(ctx context.Context, s snapshot.Snapshot, plan string) error {
 	secrets, err := w.keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.PublicKey())
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func checkRun(run *v1alpha1.EvaluationRun) finding {
 	switch {
 	case complete == nil:
 		return newBad("not yet reconciled", "check that the operator runs")
-	case failed != nil && failed.Status == metav1.ConditionTrue && run.Spec.Agent.Type == v1alpha1.ExternalAgent:
+	case failed != nil && failed.Status == metav1.ConditionTrue && evaluation.IsExternal(run):
 		return newNote(about(failed), "correct the cause, then create another run")
 	case failed != nil && failed.Status == metav1.ConditionTrue:
 		return newNote(about(failed), "correct the cause, then: "+evaluation.ResumeCommand(run))

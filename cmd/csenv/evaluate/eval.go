@@ -309,10 +309,10 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 			view.FormatCount(len(objects.Runs), "EvaluationRun"))
 	}
 	run := objects.Runs[0]
-	if run.Spec.Suspend != nil && *run.Spec.Suspend {
+	if evaluation.IsSuspended(run) {
 		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: remove it")
 	}
-	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+	if evaluation.IsExternal(run) {
 		return nil, nil, errors.New("the run's agent is External: it counts the episodes that trainers play against " +
 			"a pool in a cluster. Create it in the cluster with `csenv run -f`, or choose another agent")
 	}

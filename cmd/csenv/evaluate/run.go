@@ -217,7 +217,7 @@ func (c *creation) start(cmd *cobra.Command) (*cluster.Connection, *v1alpha1.Eva
 func resumeRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
 	state, _ := figures.StateOf(run)
 	switch {
-	case run.Spec.Agent.Type == v1alpha1.ExternalAgent:
+	case evaluation.IsExternal(run):
 		return fmt.Errorf("run %s is of type External and can't be resumed: create another one", run.Name)
 	case !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed):
 		return fmt.Errorf("run %s has not failed, it is %s: only failed runs can be resumed; follow it with --follow "+

@@ -35,8 +35,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/environment"
+	"github.com/csenv/csenv/controllers/objects"
 	runs "github.com/csenv/csenv/controllers/run"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
@@ -184,7 +184,7 @@ func runManager(ctx context.Context, config *rest.Config, o options) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := access.IndexRuns(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := objects.IndexRuns(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace,

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
@@ -49,17 +49,18 @@ type Answers struct {
 }
 
 // Begin returns the snapshot of a pool of which nothing else was read.
-func (r *Reader) Begin(env *v1alpha1.CustomerSupportEnv) Snapshot {
-	return Snapshot{
+func (r *Reader) Begin(env *v1alpha1.CustomerSupportEnv) snapshot.Snapshot {
+	return snapshot.Snapshot{
 		Pool: children.Pool{Env: env, Image: cmp.Or(env.Spec.Image, r.Image), Operator: r.Namespace},
-		Live: map[children.ID]client.Object{},
+		Live: map[children.ID]snapshot.Object{},
 		Now:  r.Clock.Now(),
 	}
 }
 
 // Read reads everything that a pass needs. Without the reports of the servers it isn't known, and
 // another pass follows when they have been polled.
-func (r *Reader) Read(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (s Snapshot, known bool, err error) {
+func (r *Reader) Read(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (s snapshot.Snapshot,
+	known bool, err error) {
 	s = r.Begin(env)
 	if err := r.readChildren(ctx, &s); err != nil {
 		return s, false, err
@@ -93,7 +94,7 @@ func isAwaited(ctx context.Context, reader client.Reader, env *v1alpha1.Customer
 		return false, nil
 	}
 	pool := client.ObjectKeyFromObject(env)
-	list, err := access.UnendedRuns(ctx, reader, pool)
+	list, err := objects.UnendedRuns(ctx, reader, pool)
 	return slices.ContainsFunc(list, func(run v1alpha1.EvaluationRun) bool {
 		return evaluation.PoolOf(&run) == pool && wantsToPlay(&run)
 	}), err
@@ -110,9 +111,9 @@ func listUpdating(ctx context.Context, reader client.Reader) (map[types.Namespac
 	found := map[types.NamespacedName]bool{}
 	for i := range list.Items {
 		d := &list.Items[i]
-		c := FindCondition(d, appsv1.DeploymentProgressing)
+		c := snapshot.FindCondition(d, appsv1.DeploymentProgressing)
 		stuck := c != nil && c.Status == corev1.ConditionFalse
-		if !stuck && (!IsObserved(d) || d.Status.UpdatedReplicas < d.Status.Replicas) {
+		if !stuck && (!snapshot.IsObserved(d) || d.Status.UpdatedReplicas < d.Status.Replicas) {
 			found[client.ObjectKeyFromObject(d)] = true
 		}
 	}
@@ -120,7 +121,7 @@ func listUpdating(ctx context.Context, reader client.Reader) (map[types.Namespac
 }
 
 // readChildren reads the objects that the pool may have.
-func (r *Reader) readChildren(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readChildren(ctx context.Context, s *snapshot.Snapshot) error {
 	for _, c := range children.BuildObjects(s.Pool, 0, "") {
 		object, err := r.readChild(ctx, s.Env.Namespace, c.ID)
 		switch {

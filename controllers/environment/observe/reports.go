@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -18,8 +19,6 @@ const (
 	statsBudget = 10 * time.Second
 	// statsInFlight bounds the concurrent polls of a pool.
 	statsInFlight = 32
-	// MaxDigest is the maximum of a digest in bytes, as in the status.
-	MaxDigest     = 128
 	maxPackError  = 4096 // bytes
 	maxJudgeFault = 1024 // bytes
 )
@@ -75,10 +74,11 @@ func readReports(ctx context.Context, stats StatsReader, token string, servers [
 // dropOffer drops the list of tasks from a report.
 func dropOffer(r score.Report) score.Report {
 	if p := r.Packs; p != nil {
-		r.Packs = &score.Packs{Digest: pods.ClipText(p.Digest, MaxDigest), Error: pods.ClipText(p.Error, maxPackError)}
+		r.Packs = &score.Packs{Digest: pods.ClipText(p.Digest, snapshot.MaxDigest),
+			Error: pods.ClipText(p.Error, maxPackError)}
 	}
 	return score.Report{
-		ScenarioDigest: pods.ClipText(r.ScenarioDigest, MaxDigest), Packs: r.Packs,
+		ScenarioDigest: pods.ClipText(r.ScenarioDigest, snapshot.MaxDigest), Packs: r.Packs,
 		JudgeFault: pods.ClipText(r.JudgeFault, maxJudgeFault),
 		Draining:   r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
 	}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -45,7 +46,7 @@ func TestReadReports(t *testing.T) {
 		server("pending", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }),
 		server("crashed", waiting("CrashLoopBackOff", "")),
 		server("without-container", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }),
-	}, Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}}.SelectNewest(""))
+	}, snapshot.Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}}.SelectNewest(""))
 	var names []string
 	for name := range got {
 		names = append(names, name)
@@ -69,7 +70,7 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 		}
 		close(turns[answers[0]])
 		answer := report(1)
-		answer.Packs = &score.Packs{Digest: "sha256:" + strings.Repeat("d", 2*MaxDigest),
+		answer.Packs = &score.Packs{Digest: "sha256:" + strings.Repeat("d", 2*snapshot.MaxDigest),
 			Error: strings.Repeat("e", 2*maxPackError)}
 		stats := statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
 			<-turns[podIP]
@@ -83,8 +84,8 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit,
 				func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
 		}
-		got := readReports(t.Context(), stats, "", pods, Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}}.SelectNewest(""))
-		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", MaxDigest-7),
+		got := readReports(t.Context(), stats, "", pods, snapshot.Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}}.SelectNewest(""))
+		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", snapshot.MaxDigest-7),
 			Error: strings.Repeat("e", maxPackError)}
 		bare := score.Report{Sessions: answer.Sessions, Episodes: answer.Episodes,
 			ScenarioDigest: answer.ScenarioDigest, Packs: packs}
@@ -112,7 +113,7 @@ func TestReadReportsIsBounded(t *testing.T) {
 			pods[i] = server(fmt.Sprintf("support-%d", i))
 		}
 		start := time.Now()
-		got := readReports(t.Context(), stats, "", pods, Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}}.SelectNewest(""))
+		got := readReports(t.Context(), stats, "", pods, snapshot.Snapshot{Pool: children.Pool{Env: pool(), Image: testpool.Image}}.SelectNewest(""))
 		if took := time.Since(start); took != statsBudget || len(got) != 0 {
 			t.Errorf("%d reports after %s, want none after %s", len(got), took, statsBudget)
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,9 +18,7 @@ import (
 // doesn't admit, or without conditions, doesn't wait.
 func wantsToPlay(run *v1alpha1.EvaluationRun) bool {
 	conditions := run.Status.Conditions
-	if !run.DeletionTimestamp.IsZero() || ptr.Deref(run.Spec.Suspend, false) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed) {
+	if !run.DeletionTimestamp.IsZero() || evaluation.IsSuspended(run) || evaluation.HasEnded(conditions) {
 		return false
 	}
 	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/objects"
 )
 
 // evalRun returns a run that waits for the pool.
@@ -75,7 +75,7 @@ func TestIsAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reader := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(tt.run).
-				WithIndex(&v1alpha1.EvaluationRun{}, access.UnendedField, access.UnendedIndex).Build()
+				WithIndex(&v1alpha1.EvaluationRun{}, objects.UnendedField, objects.UnendedIndex).Build()
 			for least, want := range map[int32]bool{0: tt.want, 1: false} {
 				got, err := isAwaited(t.Context(), reader,
 					pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Autoscaling = bounds(least, 5) }))

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 )
 
 // Autoscaling computes the number of servers from the open sessions, independent of the current
@@ -197,7 +197,7 @@ func (l load) removable(from int32) int32 {
 
 // decideReplicas returns the number of servers. Only the Deployment stores the number that
 // autoscaling chooses, because the spec belongs to the user.
-func decideReplicas(s observe.Snapshot, past history) (Scaling, history) {
+func decideReplicas(s snapshot.Snapshot, past history) (Scaling, history) {
 	from, a := int32(-1), s.Env.Spec.Autoscaling
 	if d := s.Deployment(); d != nil {
 		from = ptr.Deref(d.Spec.Replicas, 1)

@@ -5,11 +5,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -61,9 +60,9 @@ func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{children.Te
 // healthy returns a pass over a pool of two servers at rest.
 func healthy(edits ...func(*pass)) pass {
 	env := pool()
-	s := pass{Decision: Decision{Scaling: Scaling{From: 2, To: 2}, Snapshot: observe.Snapshot{
+	s := pass{Decision: Decision{Scaling: Scaling{From: 2, To: 2}, Snapshot: snapshot.Snapshot{
 		Pool: children.Pool{Env: env, Image: testpool.Image}, Now: noon,
-		Live:    map[children.ID]client.Object{{Kind: children.KindDeployment, Name: env.Name}: rolledOut(env)},
+		Live:    map[children.ID]snapshot.Object{{Kind: children.KindDeployment, Name: env.Name}: rolledOut(env)},
 		Pods:    []corev1.Pod{server("support-a"), server("support-b")},
 		Reports: map[string]score.Report{"support-a": report(1), "support-b": report(2)},
 	}}}

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -28,7 +28,7 @@ type Deaf struct {
 
 // listDeaf finds the servers that are being deleted and report that they don't drain. One with
 // sessions keeps all of its time but a second.
-func listDeaf(s observe.Snapshot) []Deaf {
+func listDeaf(s snapshot.Snapshot) []Deaf {
 	var deaf []Deaf
 	for i := range s.Pods {
 		pod := &s.Pods[i]
@@ -38,7 +38,7 @@ func listDeaf(s observe.Snapshot) []Deaf {
 			s.Now.Sub(pod.DeletionTimestamp.Add(-time.Duration(grace)*time.Second)) < deafAfter {
 			continue
 		}
-		if observe.ActiveSessions(report) > 0 {
+		if snapshot.ActiveSessions(report) > 0 {
 			deaf = append(deaf, Deaf{pod, grace - 1})
 		} else {
 			deaf = append(deaf, Deaf{pod, deafGrace})

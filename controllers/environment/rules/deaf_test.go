@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -30,7 +30,7 @@ func TestServersThatMissTheirEnd(t *testing.T) {
 	} {
 		pod := server("support-a")
 		pod.Status.Phase = corev1.PodRunning
-		s := observe.Snapshot{Now: noon, Reports: map[string]score.Report{}}
+		s := snapshot.Snapshot{Now: noon, Reports: map[string]score.Report{}}
 		if tc.deleted > 0 {
 			grace := time.Duration(tc.grace) * time.Second
 			pod.DeletionTimestamp = new(metav1.NewTime(noon.Add(grace - tc.deleted)))

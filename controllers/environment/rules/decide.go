@@ -9,10 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 )
 
 // Memory is what decisions need of earlier passes. It is lost when the operator restarts: delays
@@ -28,7 +27,7 @@ func (m Memory) ActiveSessions(server types.UID) int64 { return m.servers[server
 
 // Input is what a decision follows from.
 type Input struct {
-	Snapshot observe.Snapshot
+	Snapshot snapshot.Snapshot
 	Memory   Memory
 	// MayUpdate says that the servers may be replaced because of another release of the operator.
 	MayUpdate bool
@@ -36,7 +35,7 @@ type Input struct {
 
 // Decision is the result of a pass over a snapshot.
 type Decision struct {
-	observe.Snapshot
+	snapshot.Snapshot
 	Scaling   Scaling
 	Scenarios string  // digest of the packs for which the servers were last replaced, "" if they never were
 	Changes   Changes // of the servers since the last pass
@@ -80,14 +79,14 @@ func (s Scaling) keepNumber() Scaling {
 }
 
 // needsCosts reports whether busy servers could be removed instead of idle ones.
-func needsCosts(s observe.Snapshot, scaling Scaling) bool {
+func needsCosts(s snapshot.Snapshot, scaling Scaling) bool {
 	l := summariseLoad(s)
 	return 0 < scaling.To && scaling.To < scaling.From && l.idle < l.stay
 }
 
 // holdBack reports whether the number of servers stays, because a full server would be removed
 // instead of an idle one. since is when the number began to stay, zero if it doesn't.
-func holdBack(s observe.Snapshot, scaling Scaling, since time.Time) (held bool, next time.Time) {
+func holdBack(s snapshot.Snapshot, scaling Scaling, since time.Time) (held bool, next time.Time) {
 	l := summariseLoad(s)
 	wouldHit := scaling.Reason == scaleSpec && 0 < scaling.To && scaling.To < scaling.From-l.unready &&
 		l.exposed > 0 && l.idle > l.unready
@@ -116,8 +115,8 @@ func (d Decision) ChangesPacks() bool {
 // Step is a write: of an object's configuration, of a number of servers alone, or a deletion.
 type Step struct {
 	children.Child
-	Obsolete client.Object // to delete, or nil
-	Scale    *int32        // of a Deployment of which nothing else is applied yet, or nil
+	Obsolete snapshot.Object // to delete, or nil
+	Scale    *int32          // of a Deployment of which nothing else is applied yet, or nil
 }
 
 // ListSteps lists the objects to apply, which are missing or lack an intended field, and those to

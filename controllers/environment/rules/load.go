@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -59,14 +59,14 @@ func parseFree(a *v1alpha1.Autoscaling) (number, percent int64) {
 func divideUp(a, b int64) int64 { return (a + b - 1) / b }
 
 // summariseLoad summarises the servers of a snapshot.
-func summariseLoad(s observe.Snapshot) load {
+func summariseLoad(s snapshot.Snapshot) load {
 	l := load{size: measureServer(s), awaited: s.Awaited}
 	for _, pod := range s.Pods {
 		if pods.HasEnded(&pod) {
 			continue
 		}
 		report, answered := s.Reports[pod.Name]
-		active := observe.ActiveSessions(report)
+		active := snapshot.ActiveSessions(report)
 		isSilent := pods.IsServing(&pod) && !answered
 		if pod.DeletionTimestamp != nil {
 			if pods.IsServing(&pod) {
@@ -100,7 +100,7 @@ func summariseLoad(s observe.Snapshot) load {
 
 // measureServer returns the sessions of one server: those of the spec, or fewer if the servers of
 // the newest template report so.
-func measureServer(s observe.Snapshot) int64 {
+func measureServer(s snapshot.Snapshot) int64 {
 	size, isNewest := int64(max(1, s.Env.Spec.Sessions.PerPod)), s.SelectNewest(s.AnnotatedScenarios())
 	sum, n := int64(0), int64(0)
 	for _, pod := range s.Pods {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -35,7 +35,7 @@ type Mark struct {
 }
 
 // markPods returns the changes to write before the Deployment is applied.
-func markPods(s observe.Snapshot, costs bool, servers map[types.UID]serverMemory) []Mark {
+func markPods(s snapshot.Snapshot, costs bool, servers map[types.UID]serverMemory) []Mark {
 	var all []Mark
 	for i := range s.Pods {
 		pod := &s.Pods[i]
@@ -54,12 +54,12 @@ func markPods(s observe.Snapshot, costs bool, servers map[types.UID]serverMemory
 	return all
 }
 
-func changeCost(s observe.Snapshot, pod *corev1.Pod) map[string]*string {
+func changeCost(s snapshot.Snapshot, pod *corev1.Pod) map[string]*string {
 	sessions := int64(0)
 	if report, answered := s.Reports[pod.Name]; answered {
-		sessions = observe.ActiveSessions(report)
+		sessions = snapshot.ActiveSessions(report)
 	} else if pods.IsServing(pod) {
-		sessions = observe.MaxSessions
+		sessions = snapshot.MaxSessions
 	}
 	var cost *string
 	if sessions > 0 {
@@ -73,7 +73,7 @@ func changeCost(s observe.Snapshot, pod *corev1.Pod) map[string]*string {
 
 // changeEviction returns nothing for a server that doesn't answer, or if the user sets the
 // annotation.
-func changeEviction(s observe.Snapshot, pod *corev1.Pod, known serverMemory) map[string]*string {
+func changeEviction(s snapshot.Snapshot, pod *corev1.Pod, known serverMemory) map[string]*string {
 	_, userSays := children.GetUserAnnotations(s.Env)[children.SafeToEvict]
 	_, answered := s.Reports[pod.Name]
 	now, set := pod.Annotations[children.SafeToEvict]

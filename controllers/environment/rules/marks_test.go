@@ -15,7 +15,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -151,7 +151,7 @@ func TestIdleServersGoFirst(t *testing.T) {
 			if report, ok := s.Reports[pod.Name]; ok || !pods.IsServing(&pod) {
 				return report.Sessions.Active
 			}
-			return observe.MaxSessions
+			return snapshot.MaxSessions
 		}
 		gone := removed(s.Pods, int(from-s.Scaling.To))
 		for _, pod := range gone {

@@ -5,7 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 )
 
 // The operator can't read packs, because it has no access to Secrets. Servers watch their mounted
@@ -24,7 +24,7 @@ const replacePause = 2 * time.Minute
 const newRolloutReason = "NewReplicaSetAvailable"
 
 // chooseScenarios returns the digest with which the servers are annotated next.
-func chooseScenarios(s observe.Snapshot) string {
+func chooseScenarios(s snapshot.Snapshot) string {
 	current := s.AnnotatedScenarios()
 	if !mayReplace(s) {
 		return current
@@ -44,12 +44,12 @@ func chooseScenarios(s observe.Snapshot) string {
 }
 
 // mayReplace reports whether the last rolling update ended at least replacePause ago.
-func mayReplace(s observe.Snapshot) bool {
+func mayReplace(s snapshot.Snapshot) bool {
 	d := s.Deployment()
-	if d == nil || len(s.Env.Spec.Scenarios.Packs) == 0 || !observe.IsObserved(d) || d.Spec.Replicas == nil {
+	if d == nil || len(s.Env.Spec.Scenarios.Packs) == 0 || !snapshot.IsObserved(d) || d.Spec.Replicas == nil {
 		return false
 	}
-	c := observe.FindCondition(d, appsv1.DeploymentProgressing)
+	c := snapshot.FindCondition(d, appsv1.DeploymentProgressing)
 	return c != nil && c.Reason == newRolloutReason && s.Now.Sub(c.LastUpdateTime.Time) >= replacePause &&
 		d.Status.Replicas == *d.Spec.Replicas && d.Status.UpdatedReplicas == *d.Spec.Replicas
 }

@@ -10,11 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -37,9 +36,9 @@ func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago tim
 // rolling update.
 func packed(annotated string, reports ...score.Report) pass {
 	env := pool(withPacks)
-	s := pass{Decision: Decision{Scaling: Scaling{From: 2, To: 2}, Snapshot: observe.Snapshot{
+	s := pass{Decision: Decision{Scaling: Scaling{From: 2, To: 2}, Snapshot: snapshot.Snapshot{
 		Pool: children.Pool{Env: env, Image: testpool.Image}, Now: noon, Reports: map[string]score.Report{},
-		Live: map[children.ID]client.Object{{Kind: children.KindDeployment, Name: env.Name}: finishedRollout(env,
+		Live: map[children.ID]snapshot.Object{{Kind: children.KindDeployment, Name: env.Name}: finishedRollout(env,
 			annotated, time.Hour)},
 	}}}
 	s.Scenarios = s.AnnotatedScenarios()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -69,7 +69,7 @@ func TestLoadOf(t *testing.T) {
 		"evicted":           {size: 10, awaited: true},
 		"draining in place": {size: 10, awaited: true, stay: 1, lasting: 2, exposed: 1},
 		"lying":             {size: 1, awaited: true, stay: 1, idle: 1},
-		"boasting":          {size: 10, awaited: true, stay: 1, active: observe.MaxSessions},
+		"boasting":          {size: 10, awaited: true, stay: 1, active: snapshot.MaxSessions},
 	}
 	for name, want := range tests {
 		if diff := cmp.Diff(want, of(name), cmp.AllowUnexported(load{})); diff != "" {

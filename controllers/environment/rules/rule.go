@@ -11,7 +11,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
 )
@@ -36,7 +36,7 @@ type facts struct {
 	env       *v1alpha1.CustomerSupportEnv
 	image     string // of the servers
 	wanted    int32  // servers
-	counts    observe.Counts
+	counts    snapshot.Counts
 	changing  bool // an object was written, or the Deployment's counts are older than its spec
 	postponed bool // the Deployment of another release of the operator stays for now
 	stuck     bool // the rolling update exceeded its deadline

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -26,7 +26,7 @@ type Changes struct {
 }
 
 // compareServers compares the servers with the last pass. before is nil in the first pass.
-func compareServers(s observe.Snapshot, before map[types.UID]serverMemory) (Changes, map[types.UID]serverMemory) {
+func compareServers(s snapshot.Snapshot, before map[types.UID]serverMemory) (Changes, map[types.UID]serverMemory) {
 	var changes Changes
 	servers := make(map[types.UID]serverMemory, len(s.Pods))
 	for i := range s.Pods {
@@ -44,7 +44,7 @@ func compareServers(s observe.Snapshot, before map[types.UID]serverMemory) (Chan
 			if isKnown {
 				changes.Unjudged += max(0, report.JudgeFailures-known.unjudged)
 			}
-			known.active, known.unjudged = observe.ActiveSessions(report), report.JudgeFailures
+			known.active, known.unjudged = snapshot.ActiveSessions(report), report.JudgeFailures
 			switch {
 			case known.active > 0:
 				known.idleSince = time.Time{}

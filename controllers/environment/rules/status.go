@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -35,7 +35,7 @@ func ComputeStatus(d Decision, w Written) v1alpha1.CustomerSupportEnvStatus {
 	}
 	f := gatherFacts(d, w)
 	status.Replicas, status.ReadyReplicas = new(f.counts.Exist), new(f.counts.Ready)
-	status.UpdatedReplicas, status.DrainingReplicas = new(f.counts.Updated), new(observe.CountDraining(d.Snapshot))
+	status.UpdatedReplicas, status.DrainingReplicas = new(f.counts.Updated), new(snapshot.CountDraining(d.Snapshot))
 	status.Sessions = SumSessions(d.Snapshot)
 	status.Episodes = sumEpisodes(d.Snapshot)
 	describeOffer(d, &status)
@@ -87,12 +87,12 @@ func sumUp(f facts, conditions []metav1.Condition) metav1.Condition {
 // gatherFacts returns what the rules check.
 func gatherFacts(d Decision, w Written) facts {
 	f := facts{
-		env: d.Env, image: d.Image, wanted: d.Servers(w.Unmarked), counts: observe.CountServers(d.Snapshot),
-		changing:  w.Applied || w.Unmarked || d.Held || !observe.IsObserved(d.Deployment()),
-		postponed: d.Postponed, stuck: observe.IsStuck(d.Snapshot), limit: d.Scaling.Limit,
+		env: d.Env, image: d.Image, wanted: d.Servers(w.Unmarked), counts: snapshot.CountServers(d.Snapshot),
+		changing:  w.Applied || w.Unmarked || d.Held || !snapshot.IsObserved(d.Deployment()),
+		postponed: d.Postponed, stuck: snapshot.IsStuck(d.Snapshot), limit: d.Scaling.Limit,
 		taken: d.Taken, writeErr: w.Err, keyErr: d.KeyErr, faulty: &corev1.Pod{}, listed: len(d.Pods), now: d.Now,
 	}
-	if c := observe.FindCondition(d.Deployment(), appsv1.DeploymentReplicaFailure); c != nil &&
+	if c := snapshot.FindCondition(d.Deployment(), appsv1.DeploymentReplicaFailure); c != nil &&
 		c.Status == corev1.ConditionTrue {
 		f.refusal = c.Message
 	}
@@ -101,7 +101,7 @@ func gatherFacts(d Decision, w Written) facts {
 			f.packError = cmp.Or(f.packError, report.Packs.Error)
 		}
 	}
-	for _, pod := range observe.ListStaying(d.Snapshot) {
+	for _, pod := range snapshot.ListStaying(d.Snapshot) {
 		report, answered := d.Reports[pod.Name]
 		switch {
 		case !answered && pods.IsReady(&pod) && !slices.Contains(d.Unasked, pod.UID):
@@ -110,7 +110,7 @@ func gatherFacts(d Decision, w Written) facts {
 			f.unjudged, f.unjudging = pod.Name, report.JudgeFault
 		}
 	}
-	f.faulty = findFaulty(f, observe.ListStaying(d.Snapshot))
+	f.faulty = findFaulty(f, snapshot.ListStaying(d.Snapshot))
 	rule, _ := findRule(degradedRules, f)
 	f.degraded = rule.Status == metav1.ConditionTrue
 	return f
@@ -130,7 +130,7 @@ func findFaulty(f facts, servers []corev1.Pod) *corev1.Pod {
 
 // SumSessions sums over the servers that answered; it is unset if servers run and none answered.
 // Draining servers add active sessions, but no capacity.
-func SumSessions(s observe.Snapshot) *v1alpha1.SessionCounts {
+func SumSessions(s snapshot.Snapshot) *v1alpha1.SessionCounts {
 	if len(s.Reports) == 0 && slices.ContainsFunc(s.Pods, func(pod corev1.Pod) bool { return pods.IsServing(&pod) }) {
 		return nil
 	}
@@ -138,14 +138,14 @@ func SumSessions(s observe.Snapshot) *v1alpha1.SessionCounts {
 	for _, pod := range s.Pods {
 		report := s.Reports[pod.Name]
 		sum.Active += max(0, report.Sessions.Active)
-		if !observe.IsLeaving(pod, report) {
+		if !snapshot.IsLeaving(pod, report) {
 			sum.Capacity += max(0, report.Sessions.Capacity)
 		}
 	}
 	return sum
 }
 
-func sumEpisodes(s observe.Snapshot) *v1alpha1.PoolEpisodes {
+func sumEpisodes(s snapshot.Snapshot) *v1alpha1.PoolEpisodes {
 	if len(s.Reports) == 0 {
 		return nil
 	}
@@ -171,7 +171,7 @@ func describeOffer(d Decision, status *v1alpha1.CustomerSupportEnvStatus) {
 		if !ok || !isNewest(pod) {
 			continue
 		}
-		status.ScenarioDigest = pods.ClipText(report.ScenarioDigest, observe.MaxDigest)
+		status.ScenarioDigest = pods.ClipText(report.ScenarioDigest, snapshot.MaxDigest)
 		status.GraderVersion = pods.ClipText(report.GraderVersion, 64)
 		status.Judge = pods.ClipText(report.Judge, 256)
 		status.Tasks = listTasks(report.Tasks)

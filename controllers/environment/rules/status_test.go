@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -50,7 +50,7 @@ func full(s *pass) {
 		func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })
 }
 
-func empty(s *pass) { s.Live, s.Pods, s.Reports = map[children.ID]client.Object{}, nil, nil }
+func empty(s *pass) { s.Live, s.Pods, s.Reports = map[children.ID]snapshot.Object{}, nil, nil }
 
 func suspended(s *pass) { s.Env.Spec.OperatingMode, s.Scaling.To = v1alpha1.SuspendedMode, 0 }
 

@@ -10,11 +10,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
-	"github.com/csenv/csenv/controllers/environment/observe"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 )
 
@@ -94,7 +93,7 @@ func TestChanges(t *testing.T) {
 			t.Parallel()
 			env := pool()
 			s := pass{Decision: Decision{Scaling: Scaling{From: 2, To: 2}}}
-			s.Snapshot = observe.Snapshot{Pool: children.Pool{Env: env, Image: testpool.Image}, Live: existing(t, env)}
+			s.Snapshot = snapshot.Snapshot{Pool: children.Pool{Env: env, Image: testpool.Image}, Live: existing(t, env)}
 			tt.change(&s)
 			var got []string
 			for _, step := range listSteps(s) {
@@ -122,7 +121,7 @@ func TestAppliedPoolNeedsNoWrites(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		env, other := drawPool(r, "first"), drawPool(r, "second")
-		s := pass{Decision: Decision{Snapshot: observe.Snapshot{
+		s := pass{Decision: Decision{Snapshot: snapshot.Snapshot{
 			Pool: children.Pool{Env: env, Image: testpool.Image}, Live: existing(t, env)}}}
 		s.Scaling.To = *env.Spec.Replicas
 		if steps := listSteps(s); len(steps) > 0 {
@@ -153,11 +152,11 @@ func drawPool(r *rapid.T, label string) *v1alpha1.CustomerSupportEnv {
 func listSteps(p pass) []Step { return ListSteps(p.Decision, p.Scaling.To, nil) }
 
 // existing returns the objects of a pool as the API server would store them.
-func existing(t testing.TB, env *v1alpha1.CustomerSupportEnv) map[children.ID]client.Object {
+func existing(t testing.TB, env *v1alpha1.CustomerSupportEnv) map[children.ID]snapshot.Object {
 	t.Helper()
-	live := map[children.ID]client.Object{}
+	live := map[children.ID]snapshot.Object{}
 	for _, c := range children.BuildObjects(children.Pool{Env: env, Image: testpool.Image}, *env.Spec.Replicas, "") {
-		var object client.Object
+		var object snapshot.Object
 		switch c.ID.Kind {
 		case children.KindDeployment:
 			object = &appsv1.Deployment{}

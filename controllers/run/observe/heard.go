@@ -9,19 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
-
-// LostServer is a server that ended without its last episodes: it was neither told to end nor
-// drained.
-type LostServer struct {
-	Pod string
-	// Active is the number of episodes that it was playing when it last replied, at Seen, and
-	// Largest the most that it has ever returned at a time.
-	Active, Largest int64
-	Seen            time.Time
-}
 
 // heard is what the servers of External runs have last replied. It may be lost at any time: then
 // nothing is said of servers that are gone.
@@ -31,14 +22,14 @@ type heard struct {
 }
 
 type lastReply struct {
-	LostServer
+	snapshot.LostServer
 	instance string
 	told     bool // to end: it drains, and what has ended is collected first
 }
 
 // note takes note of the replies to a run, and returns the servers that are lost, because alive
 // doesn't list them or because they have restarted. It returns them until they are forgotten.
-func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool, now time.Time) []LostServer {
+func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool, now time.Time) []snapshot.LostServer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.runs == nil {
@@ -49,7 +40,7 @@ func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool
 		known = map[string]lastReply{}
 		h.runs[run] = known
 	}
-	var lost []LostServer
+	var lost []snapshot.LostServer
 	for _, reply := range replies {
 		if reply.Err != nil {
 			continue
@@ -76,12 +67,12 @@ func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool
 			delete(known, pod)
 		}
 	}
-	slices.SortFunc(lost, func(a, b LostServer) int { return strings.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(lost, func(a, b snapshot.LostServer) int { return strings.Compare(a.Pod, b.Pod) })
 	return lost
 }
 
 // forget forgets servers of which the run's status says that they are lost, or with none the run.
-func (h *heard) forget(run types.UID, lost []LostServer) {
+func (h *heard) forget(run types.UID, lost []snapshot.LostServer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(lost) == 0 {
@@ -89,6 +80,6 @@ func (h *heard) forget(run types.UID, lost []LostServer) {
 		return
 	}
 	maps.DeleteFunc(h.runs[run], func(pod string, _ lastReply) bool {
-		return slices.ContainsFunc(lost, func(l LostServer) bool { return l.Pod == pod })
+		return slices.ContainsFunc(lost, func(l snapshot.LostServer) bool { return l.Pod == pod })
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -38,22 +39,22 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 	if of := p.figures(t.Context(), pool, "", servers, "unasked", runtest.StartTime(), 0, runtest.StartTime()); of.Known {
 		t.Errorf("a run that no server was asked for has counts %+v", of)
 	}
-	at := func(d time.Duration) *Live {
-		return p.figures(t.Context(), pool, "", servers, "run-uid", runtest.StartTime(), pollInterval,
+	at := func(d time.Duration) *snapshot.Live {
+		return p.figures(t.Context(), pool, "", servers, "run-uid", runtest.StartTime(), snapshot.PollInterval,
 			runtest.StartTime().Add(d))
 	}
-	if at(pollInterval - time.Second).Due {
+	if at(snapshot.PollInterval - time.Second).Due {
 		t.Error("it is due immediately after the run's beginning")
 	}
-	got := at(pollInterval)
-	if diff := cmp.Diff(&Live{Known: true, AsOf: runtest.StartTime(), Graded: 4, Due: true, Active: 3, Ended: 5}, got,
-		cmp.AllowUnexported(Live{})); diff != "" {
+	got := at(snapshot.PollInterval)
+	if diff := cmp.Diff(&snapshot.Live{Known: true, AsOf: runtest.StartTime(), Graded: 4, Due: true, Active: 3,
+		Ended: 5}, got, cmp.AllowUnexported(snapshot.Live{})); diff != "" {
 		t.Error(diff)
 	}
-	if at(2*pollInterval - time.Second).Due {
+	if at(2*snapshot.PollInterval - time.Second).Due {
 		t.Error("it is due immediately")
 	}
-	if !at(2 * pollInterval).Due {
+	if !at(2 * snapshot.PollInterval).Due {
 		t.Error("it isn't due after the interval")
 	}
 }
@@ -73,15 +74,16 @@ func TestPollerDropsEndedRuns(t *testing.T) {
 func TestProgressIsWrittenRarely(t *testing.T) {
 	run := runtest.NewRun()
 	run.Status.StartTime = new(metav1.NewTime(runtest.StartTime()))
+	interval := func(now time.Time) time.Duration { return snapshot.Snapshot{Run: run, Now: now}.LiveInterval() }
 	writes := 0
-	for now := runtest.StartTime(); now.Before(runtest.StartTime().Add(time.Hour)); now = now.Add(ChooseInterval(run, now)) {
+	for now := runtest.StartTime(); now.Before(runtest.StartTime().Add(time.Hour)); now = now.Add(interval(now)) {
 		writes++
 	}
 	if writes > 200 {
 		t.Errorf("%d writes of progress in an hour", writes)
 	}
-	if got := ChooseInterval(run, runtest.StartTime().Add(24*time.Hour)); got != maxShowInterval {
-		t.Errorf("written every %v after a day, want %v", got, maxShowInterval)
+	if got := interval(runtest.StartTime().Add(24 * time.Hour)); got != time.Minute {
+		t.Errorf("written every %v after a day, want a minute", got)
 	}
 }
 
@@ -91,7 +93,7 @@ func TestIdleness(t *testing.T) {
 		Runs: []score.RunReport{{Run: "run-uid", Scored: 3}}}
 	reports := runtest.FakePool{"10.0.0.1": report}
 	p, servers := pollerOf(reports), []string{"10.0.0.1"}
-	after := func(d time.Duration) *Live {
+	after := func(d time.Duration) *snapshot.Live {
 		asked(t, p, servers, runtest.StartTime().Add(d))
 		return p.figures(t.Context(), types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}, "", servers,
 			"run-uid", runtest.StartTime(), 0,

@@ -9,42 +9,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 const (
-	// pollInterval is the minimum time between two polls of a pool, however many runs it plays.
-	pollInterval = 5 * time.Second
-	// A run's progress is written whenever another 1/showParts of its elapsed time has passed, at
-	// least every maxShowInterval.
-	maxShowInterval = time.Minute
-	showParts       = 50
 	// maxPolled bounds the servers of a poll, and pollWidth those that are polled at a time.
 	maxPolled = 1000
 	pollWidth = 16
 	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute
 )
-
-// Live are the servers' counts of a run's episodes. They show progress, and never enter the
-// score.
-type Live struct {
-	Known bool // false before the first poll has ended
-	// AsOf is when the last poll that has ended was requested, and Graded the number of episodes
-	// that its servers have graded themselves.
-	AsOf   time.Time
-	Graded int64
-	// Complete reports whether all servers have answered it.
-	Complete bool
-	Due      bool // whether it is time to write them to the status
-	// Active and ended are numbers of episodes, ended ones including those of counted shards.
-	// Episodes of servers that no longer exist are missing.
-	Active, Ended int64
-	// Idle is how long no episode was active and none has ended.
-	Idle time.Duration
-	// Sessions are those of all servers that answered the last poll.
-	Sessions score.Sessions
-}
 
 // LivePoller polls pools' servers for their statistics in the background, once for all runs of a
 // pool. No pass waits for it, and its memory may be lost at any time.
@@ -84,7 +59,7 @@ func NewLivePoller(reader PoolReader,
 
 // figures returns the last counts of a run that began at a time, and starts a poll if they are old.
 func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, token string, servers []string,
-	run types.UID, began time.Time, interval time.Duration, now time.Time) *Live {
+	run types.UID, began time.Time, interval time.Duration, now time.Time) *snapshot.Live {
 	if p.begins(pool, run, now) {
 		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, token, servers) })
 	}
@@ -92,7 +67,7 @@ func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, tok
 	defer p.mu.Unlock()
 	state := p.pools[pool]
 	report, known := state.reports[string(run)]
-	live := &Live{Known: known, Complete: state.complete}
+	live := &snapshot.Live{Known: known, Complete: state.complete}
 	live.Active, live.Ended = report.Active, report.Scored+report.Failed+report.Errored
 	live.AsOf, live.Graded = state.asOf, report.Scored+report.Failed
 	live.Sessions, live.Idle = state.sessions, p.idle(run, live, now)
@@ -107,7 +82,7 @@ func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, tok
 }
 
 // idle returns for how long a run has shown no activity.
-func (p *LivePoller) idle(run types.UID, live *Live, now time.Time) time.Duration {
+func (p *LivePoller) idle(run types.UID, live *snapshot.Live, now time.Time) time.Duration {
 	last, known := p.busy[run]
 	if !known || !live.Known || live.Active > 0 || live.Ended != last.ended {
 		last = activity{ended: live.Ended, at: now}
@@ -128,7 +103,7 @@ func (p *LivePoller) begins(pool types.NamespacedName, run types.UID, now time.T
 		p.pools[pool] = state
 	}
 	state.wanted[string(run)] = now
-	if state.pending || now.Sub(state.polled) < pollInterval {
+	if state.pending || now.Sub(state.polled) < snapshot.PollInterval {
 		return false
 	}
 	state.polled, state.pending = now, true

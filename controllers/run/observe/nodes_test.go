@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 // The operator of single namespaces has no right on nodes.
 func TestNodesThatMayNotBeReadAreNotLost(t *testing.T) {
-	s := Snapshot{Run: runtest.NewRun(), Now: runtest.StartTime()}
-	pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -DeleteGrace)
+	s := snapshot.Snapshot{Run: runtest.NewRun(), Now: runtest.StartTime()}
+	pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -snapshot.DeleteGrace)
 	pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 	s.Pods = []corev1.Pod{*pod}
 	r := &Reader{Direct: interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

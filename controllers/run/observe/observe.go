@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +22,12 @@ import (
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 )
 
 // readCollection reads the servers' segments and, until the run has ended, its table.
-func (r *Reader) readCollection(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readCollection(ctx context.Context, s *snapshot.Snapshot) error {
 	if s.Closing || evaluation.HasEnded(s.Run.Status.Conditions) {
 		return r.readLate(ctx, s)
 	}
@@ -38,13 +38,13 @@ func (r *Reader) readCollection(ctx context.Context, s *Snapshot) error {
 		return err
 	}
 	goal := tally.ReadGoal(s.Run)
-	completes := goal > 0 && tally.BoundCollected(s.Run, s.Segments) >= goal || IsDeadlineOver(s.Run, s.Job, s.Now)
+	completes := goal > 0 && tally.BoundCollected(s.Run, s.Segments) >= goal || s.IsDeadlineOver()
 	return r.readScores(ctx, s, completes)
 }
 
 // TakeSnapshot reads everything that a pass needs.
-func (r *Reader) TakeSnapshot(ctx context.Context, key types.NamespacedName) (Snapshot, error) {
-	s := Snapshot{Now: r.Clock.Now(), Version: r.Version}
+func (r *Reader) TakeSnapshot(ctx context.Context, key types.NamespacedName) (snapshot.Snapshot, error) {
+	s := snapshot.Snapshot{Now: r.Clock.Now(), Version: r.Version}
 	run := &v1alpha1.EvaluationRun{}
 	err := r.Cache.Get(ctx, key, run)
 	if client.IgnoreNotFound(err) != nil {
@@ -65,14 +65,14 @@ func (r *Reader) TakeSnapshot(ctx context.Context, key types.NamespacedName) (Sn
 	if err := r.readNeighbours(ctx, &s); err != nil {
 		return s, err
 	}
-	if IsExternal(run) {
+	if evaluation.IsExternal(run) {
 		return s, r.readCollection(ctx, &s)
 	}
 	return s, r.readJob(ctx, &s)
 }
 
 // readPods reads the pods with the run's name, this run's and those of others of its name.
-func (r *Reader) readPods(ctx context.Context, key types.NamespacedName, s *Snapshot) error {
+func (r *Reader) readPods(ctx context.Context, key types.NamespacedName, s *snapshot.Snapshot) error {
 	var list corev1.PodList
 	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelRun: key.Name}
 	if err := r.Cache.List(ctx, &list, client.InNamespace(key.Namespace), labels); err != nil {
@@ -106,7 +106,7 @@ func (r *Reader) readPods(ctx context.Context, key types.NamespacedName, s *Snap
 }
 
 // readNamespace finds out whether the namespace is being deleted.
-func (r *Reader) readNamespace(ctx context.Context, name string, s *Snapshot) error {
+func (r *Reader) readNamespace(ctx context.Context, name string, s *snapshot.Snapshot) error {
 	namespace := &corev1.Namespace{}
 	err := r.Direct.Get(ctx, types.NamespacedName{Name: name}, namespace)
 	if client.IgnoreNotFound(err) != nil {
@@ -117,7 +117,7 @@ func (r *Reader) readNamespace(ctx context.Context, name string, s *Snapshot) er
 }
 
 // readNeighbours reads the pools whose Secrets the run's pods could read.
-func (r *Reader) readNeighbours(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readNeighbours(ctx context.Context, s *snapshot.Snapshot) error {
 	if s.Run.Status.Provenance != nil || evaluation.HasEnded(s.Run.Status.Conditions) {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (r *Reader) readNeighbours(ctx context.Context, s *Snapshot) error {
 
 // readJob reads the run's Job and, until the run has ended, its plan, its table and the servers'
 // counts.
-func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readJob(ctx context.Context, s *snapshot.Snapshot) error {
 	job := &batchv1.Job{}
 	if found, err := r.readOwn(ctx, s, s.Run.Name, job); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (r *Reader) readJob(ctx context.Context, s *Snapshot) error {
 
 // readCredential finds out whether runners that are being created wait for the run's Secret. The
 // operator may not list Secrets, and reads this one only then.
-func (r *Reader) readCredential(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readCredential(ctx context.Context, s *snapshot.Snapshot) error {
 	if !slices.ContainsFunc(s.Pods, func(pod corev1.Pod) bool { return runner.IsCreating(&pod) }) {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (r *Reader) readCredential(ctx context.Context, s *Snapshot) error {
 
 // readPlanMap reads the plan's ConfigMap. While the Job contains the plan, there may be one in the
 // cache, but no pass needs it.
-func (r *Reader) readPlanMap(ctx context.Context, s *Snapshot) (err error) {
+func (r *Reader) readPlanMap(ctx context.Context, s *snapshot.Snapshot) (err error) {
 	if s.Job != nil && runner.ReadInputs(&s.Job.Spec.Template) != nil {
 		s.PlanMap, err = r.readCached(ctx, s.Run, runner.PlanName(s.Run))
 		return err
@@ -190,8 +190,8 @@ func (r *Reader) readPlanMap(ctx context.Context, s *Snapshot) (err error) {
 }
 
 // readLive reads the live counts of a run that is being played.
-func (r *Reader) readLive(ctx context.Context, s *Snapshot) error {
-	if r.Live == nil || s.Env == nil || s.Run.Status.StartTime == nil || IsSuspended(s.Run) {
+func (r *Reader) readLive(ctx context.Context, s *snapshot.Snapshot) error {
+	if r.Live == nil || s.Env == nil || s.Run.Status.StartTime == nil || evaluation.IsSuspended(s.Run) {
 		return nil
 	}
 	list, err := objects.ListServers(ctx, r.Cache, client.ObjectKeyFromObject(s.Env))
@@ -211,19 +211,14 @@ func (r *Reader) readLive(ctx context.Context, s *Snapshot) error {
 		}
 	}
 	s.Live = r.Live.figures(ctx, pool, secrets.Operations, servers, s.Run.UID, s.Run.Status.StartTime.Time,
-		ChooseInterval(s.Run, s.Now), s.Now)
+		s.LiveInterval(), s.Now)
 	return nil
-}
-
-// ChooseInterval is the time between two writes of a run's progress.
-func ChooseInterval(run *v1alpha1.EvaluationRun, now time.Time) time.Duration {
-	return min(max(now.Sub(run.Status.StartTime.Time)/showParts, pollInterval), maxShowInterval)
 }
 
 // readLostNodes finds out which nodes of overdue pods are lost. Nodes are read past the cache,
 // because this is rare and a cache would hold all nodes. Without the right to read nodes, which an
 // operator of single namespaces doesn't have, no node counts as lost.
-func (r *Reader) readLostNodes(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readLostNodes(ctx context.Context, s *snapshot.Snapshot) error {
 	s.LostNodes = map[string]bool{}
 	for _, pod := range s.OverduePods() {
 		name := pod.Spec.NodeName

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csenv/csenv/controllers/polling"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 )
 
@@ -24,7 +25,7 @@ func TestAnswersBelongToAVersionOfTheRun(t *testing.T) {
 		if err := r.Polls.Source().Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
 		}
-		s := Snapshot{Run: runtest.NewRun()}
+		s := snapshot.Snapshot{Run: runtest.NewRun()}
 		ask := func(version string, answer Polled) (Polled, error) {
 			return r.poll(t.Context(), &s, version, func(context.Context) Polled { return answer })
 		}

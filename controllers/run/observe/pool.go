@@ -18,11 +18,12 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // readPool reads the pool if it admits the run.
-func (r *Reader) readPool(ctx context.Context, s *Snapshot) error {
+func (r *Reader) readPool(ctx context.Context, s *snapshot.Snapshot) error {
 	env := &v1alpha1.CustomerSupportEnv{}
 	err := r.Cache.Get(ctx, evaluation.PoolOf(s.Run), env)
 	if apierrors.IsNotFound(err) {
@@ -64,14 +65,14 @@ func (r *Reader) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, n
 
 // readReport reads the report of an available pool from the first ready server whose report matches
 // the pool's status, which not all do during a rolling update.
-func (r *Reader) readReport(ctx context.Context, s *Snapshot) error {
-	if s.PoolState() != PoolReady {
+func (r *Reader) readReport(ctx context.Context, s *snapshot.Snapshot) error {
+	if s.PoolState() != snapshot.PoolReady {
 		return nil
 	}
 	// The report must be of the grader that this version of the pool's status describes.
 	version := s.Run.ResourceVersion + " " + s.Env.ResourceVersion
 	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p Polled) {
-		p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.Env, !IsExternal(s.Run))
+		p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.Env, !evaluation.IsExternal(s.Run))
 		return p
 	})
 	s.Report, s.ReportErr, s.ImageDigests = answer.report, answer.reportErr, answer.digests

@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/polling"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
@@ -41,7 +42,7 @@ func (r *Reader) readConfigMap(ctx context.Context, key types.NamespacedName, ob
 }
 
 // poll polls servers in the background. Its answer belongs to one version of what it is for.
-func (r *Reader) poll(ctx context.Context, s *Snapshot, version string,
+func (r *Reader) poll(ctx context.Context, s *snapshot.Snapshot, version string,
 	requests func(context.Context) Polled) (Polled, error) {
 	q := polling.Question{Object: client.ObjectKeyFromObject(s.Run), Version: version, Pool: evaluation.PoolOf(s.Run)}
 	answer, known := r.Polls.Ask(ctx, q, requests)
@@ -87,7 +88,7 @@ func New(mgr ctrl.Manager, version string) *Reader {
 // readOwn reads one of the run's own objects and reports whether it exists. Until the run has
 // ended, objects that the cache doesn't have are read past it: they may have just been created, or
 // may belong to another owner, whose objects the cache doesn't contain.
-func (r *Reader) readOwn(ctx context.Context, s *Snapshot, name string, object client.Object) (bool, error) {
+func (r *Reader) readOwn(ctx context.Context, s *snapshot.Snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.Run.Namespace, Name: name}
 	var err error
 	if configMap, ok := object.(*corev1.ConfigMap); ok {
@@ -96,7 +97,7 @@ func (r *Reader) readOwn(ctx context.Context, s *Snapshot, name string, object c
 		err = r.Cache.Get(ctx, key, object)
 	}
 	if apierrors.IsNotFound(err) && !evaluation.HasEnded(s.Run.Status.Conditions) &&
-		s.PoolState() == PoolReady {
+		s.PoolState() == snapshot.PoolReady {
 		err = r.Direct.Get(ctx, key, object)
 	}
 	if client.IgnoreNotFound(err) != nil {

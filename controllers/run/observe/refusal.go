@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 // NoPodsAfter is how long a Job may have no pods before the reason is looked for.
 const NoPodsAfter = 15 * time.Second
 
 // isPodless reports whether a Job that should have pods has had none for a while.
-func (s *Snapshot) isPodless() bool {
+func isPodless(s *snapshot.Snapshot) bool {
 	return s.Job != nil && runner.IsJobActive(s.Job) && !ptr.Deref(s.Job.Spec.Suspend, false) && len(s.Pods) == 0 &&
 		s.Job.Status.Active == 0 && s.Job.Status.StartTime != nil &&
 		s.Now.Sub(s.Job.Status.StartTime.Time) >= NoPodsAfter
@@ -28,8 +29,8 @@ func (s *Snapshot) isPodless() bool {
 // readRefusal reads why the API server refuses the pods of a Job, which its controller reports by
 // an event and nowhere else. An event from before the newest pod is over: the Job controller may
 // have no pods because it delays those of shards that have failed.
-func (r *Reader) readRefusal(ctx context.Context, s *Snapshot) error {
-	if !s.isPodless() {
+func (r *Reader) readRefusal(ctx context.Context, s *snapshot.Snapshot) error {
+	if !isPodless(s) {
 		return nil
 	}
 	var list corev1.EventList
@@ -38,7 +39,7 @@ func (r *Reader) readRefusal(ctx context.Context, s *Snapshot) error {
 	if err := r.Direct.List(ctx, &list, client.InNamespace(s.Job.Namespace), which); err != nil {
 		return fmt.Errorf("reading the events of the Job: %w", err)
 	}
-	at := s.newestPod()
+	at := findNewestPod(s)
 	for i := range list.Items {
 		e := &list.Items[i]
 		seen := e.LastTimestamp.Time
@@ -55,8 +56,8 @@ func (r *Reader) readRefusal(ctx context.Context, s *Snapshot) error {
 	return nil
 }
 
-// newestPod is when the last pod of the run was created, the zero time if it has none.
-func (s *Snapshot) newestPod() (at time.Time) {
+// findNewestPod returns when the last pod of the run was created, the zero time if it has none.
+func findNewestPod(s *snapshot.Snapshot) (at time.Time) {
 	for _, part := range [][]corev1.Pod{s.Pods, s.Failed, s.Succeeded, s.Stopping} {
 		for i := range part {
 			if created := part[i].CreationTimestamp.Time; created.After(at) {

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,13 +12,11 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
-// NameScores names the ConfigMap of the run's table of scenarios.
-func NameScores(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
-
 // readScores reads the run's table, and that of its baseline.
-func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error {
+func (r *Reader) readScores(ctx context.Context, s *snapshot.Snapshot, needed bool) error {
 	if s.Run.Status.Provenance == nil {
 		return nil
 	}
@@ -56,14 +53,11 @@ func (r *Reader) readScores(ctx context.Context, s *Snapshot, needed bool) error
 	return nil
 }
 
-// CountsPatience is how long after its end a run's figures are compared with the servers' counts.
-const CountsPatience = 2 * time.Minute
-
 // readLate reads what a comparison with a late baseline needs, and the servers' counts of a run
 // that has just completed.
-func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
-	if ended := s.Run.Status.CompletionTime; !s.Closing && !IsExternal(s.Run) && ended != nil &&
-		s.Now.Sub(ended.Time) < CountsPatience {
+func (r *Reader) readLate(ctx context.Context, s *snapshot.Snapshot) error {
+	if ended := s.Run.Status.CompletionTime; !s.Closing && !evaluation.IsExternal(s.Run) && ended != nil &&
+		s.Now.Sub(ended.Time) < snapshot.CountsPatience {
 		if err := r.readLive(ctx, s); err != nil {
 			return err
 		}
@@ -79,7 +73,7 @@ func (r *Reader) readLate(ctx context.Context, s *Snapshot) error {
 
 // findDeletedScores finds out whether the table of a complete run was deleted, and what is known of
 // it.
-func (r *Reader) findDeletedScores(ctx context.Context, s *Snapshot) error {
+func (r *Reader) findDeletedScores(ctx context.Context, s *snapshot.Snapshot) error {
 	ref := s.Run.Status.ScoresRef
 	if ref == nil {
 		return nil
@@ -112,15 +106,15 @@ func (r *Reader) Remember(table *corev1.ConfigMap) {
 
 // readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache
 // doesn't have is read past it: it may be new, or another owner's object.
-func (r *Reader) readOwnTable(ctx context.Context, s *Snapshot, needed bool) error {
+func (r *Reader) readOwnTable(ctx context.Context, s *snapshot.Snapshot, needed bool) error {
 	var err error
-	s.Scores, err = r.readCached(ctx, s.Run, NameScores(s.Run))
-	defer func() { s.openTable(s.Scores) }()
+	s.Scores, err = r.readCached(ctx, s.Run, snapshot.NameScores(s.Run))
+	defer func() { s.OpenTable(s.Scores) }()
 	if err != nil || s.Scores != nil || !needed {
 		return err
 	}
 	object := &corev1.ConfigMap{}
-	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: s.Run.Namespace, Name: NameScores(s.Run)}, object)
+	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: s.Run.Namespace, Name: snapshot.NameScores(s.Run)}, object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

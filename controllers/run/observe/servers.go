@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/objects"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -34,8 +35,8 @@ const (
 // readSegments requests the run's next segments from the pool's servers, full and draining ones and
 // those of a pool that is being deleted included. The request acknowledges the segments that the
 // status contains. Segments of a suspended run are requested only at its end.
-func (r *Reader) readSegments(ctx context.Context, s *Snapshot) error {
-	if s.Run.Status.Rollouts == nil || s.Revoked || IsSuspended(s.Run) && !IsDeadlineOver(s.Run, s.Job, s.Now) {
+func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
+	if s.Run.Status.Rollouts == nil || s.Revoked || evaluation.IsSuspended(s.Run) && !s.IsDeadlineOver() {
 		return nil
 	}
 	sums, _, err := tally.ReadCollected(s.Run)
@@ -94,7 +95,7 @@ func (r *Reader) readSegments(ctx context.Context, s *Snapshot) error {
 
 // ForgetServers forgets what the servers of a run have replied: those that its status has as lost,
 // or all of a run that has ended.
-func (r *Reader) ForgetServers(s Snapshot, ended bool) {
+func (r *Reader) ForgetServers(s snapshot.Snapshot, ended bool) {
 	if ended {
 		r.heard.forget(s.Run.UID, nil)
 	} else if len(s.Lost) > 0 {
@@ -104,7 +105,7 @@ func (r *Reader) ForgetServers(s Snapshot, ended bool) {
 
 // NotifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for
 // it. A server that isn't reached stops waiting within a minute.
-func (r *Reader) NotifyDone(ctx context.Context, s Snapshot) {
+func (r *Reader) NotifyDone(ctx context.Context, s snapshot.Snapshot) {
 	if len(s.Segments) == 0 {
 		return
 	}
@@ -143,7 +144,7 @@ func (r *Reader) request(ctx context.Context, servers []tally.Reply, token strin
 // findGone finds the servers whose segment numbers can be forgotten, because no server can send
 // their segments again. A pod that the cache doesn't list is read past it: the cache may be older
 // than the pass that wrote the number.
-func (r *Reader) findGone(ctx context.Context, s *Snapshot, alive map[string]bool) error {
+func (r *Reader) findGone(ctx context.Context, s *snapshot.Snapshot, alive map[string]bool) error {
 	lookups := 0
 	for _, server := range s.Run.Status.Rollouts.Servers {
 		lives, listed := alive[server.Pod]

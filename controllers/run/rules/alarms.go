@@ -3,8 +3,8 @@ package rules
 import (
 	"time"
 
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 )
 
@@ -24,14 +24,14 @@ func listAlarms(asked Stage) []func(*pass, Facts) time.Duration {
 
 // awaitPool is for what isn't watched: the server's reports, the names of others.
 func awaitPool(p *pass, _ Facts) time.Duration {
-	if observe.IsSuspended(p.s.Run) {
+	if evaluation.IsSuspended(p.s.Run) {
 		return 0
 	}
 	return waitDelay
 }
 
 func awaitDeadline(p *pass, _ Facts) time.Duration {
-	_, left := observe.FindDeadline(p.s.Run, p.s.Job, p.s.Now)
+	_, left := p.s.Deadline()
 	return max(left, 0)
 }
 
@@ -81,7 +81,7 @@ func awaitSidecars(p *pass, _ Facts) time.Duration {
 
 // awaitSilent is for servers that don't reply to a run whose deadline is over.
 func awaitSilent(p *pass, _ Facts) time.Duration {
-	if p.collected == nil || !observe.IsDeadlineOver(p.s.Run, p.s.Job, p.s.Now) || !p.awaitsSilent() {
+	if p.collected == nil || !p.s.IsDeadlineOver() || !p.awaitsSilent() {
 		return 0
 	}
 	return AcknowledgeDelay
@@ -100,7 +100,7 @@ func awaitAcknowledgement(p *pass, _ Facts) time.Duration {
 
 func awaitSegments(p *pass, _ Facts) time.Duration {
 	switch {
-	case observe.IsSuspended(p.s.Run):
+	case evaluation.IsSuspended(p.s.Run):
 		return 0
 	case p.collected != nil && p.collected.Silent > 0 && p.collected.Silent == len(p.s.Segments):
 		return SilentInterval

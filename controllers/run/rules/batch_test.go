@@ -13,42 +13,42 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // A summary waits for others only while the Job plays and nothing depends on it. The runners end 90
 // seconds after the start of the test.
 func TestSummariesWaitForOthers(t *testing.T) {
-	ended := func(s *observe.Snapshot, after time.Duration) {
+	ended := func(s *snapshot.Snapshot, after time.Duration) {
 		s.Now = runtest.StartTime().Add(90*time.Second + after)
 	}
 	for name, tc := range map[string]struct {
-		change    func(*observe.Snapshot)
+		change    func(*snapshot.Snapshot)
 		completed string
 		again     time.Duration
 	}{
-		"another may follow": {func(s *observe.Snapshot) { ended(s, 2*time.Second) }, "", 3 * time.Second},
-		"the time is over":   {func(s *observe.Snapshot) { ended(s, BatchDelay) }, "0", 0},
-		"one waits long enough": {func(s *observe.Snapshot) {
+		"another may follow": {func(s *snapshot.Snapshot) { ended(s, 2*time.Second) }, "", 3 * time.Second},
+		"the time is over":   {func(s *snapshot.Snapshot) { ended(s, BatchDelay) }, "0", 0},
+		"one waits long enough": {func(s *snapshot.Snapshot) {
 			ended(s, BatchDelay)
 			later := s.Pods[0].DeepCopy()
 			later.Name, later.Annotations[batchv1.JobCompletionIndexAnnotation] = "later", "0"
 			later.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(s.Now)
 			addPods(s, later)
 		}, "0", 0},
-		"the node's clock is ahead": {func(s *observe.Snapshot) { ended(s, -time.Hour) }, "0", 0},
-		"the pod is being deleted": {func(s *observe.Snapshot) {
+		"the node's clock is ahead": {func(s *snapshot.Snapshot) { ended(s, -time.Hour) }, "0", 0},
+		"the pod is being deleted": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			runtest.MarkDeleting(&s.Pods[0], time.Hour)
 		}, "0", 0},
-		"every shard has ended": {func(s *observe.Snapshot) {
+		"every shard has ended": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			s.Run.Status.Shards.Total = 1
 		}, "0", 0},
-		"many wait": {func(s *observe.Snapshot) {
+		"many wait": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			s.Run.Status.Shards.Total = 2 * maxWaiting
 			for shard := range maxWaiting {
@@ -58,20 +58,20 @@ func TestSummariesWaitForOthers(t *testing.T) {
 				addPods(s, pod)
 			}
 		}, "0", 0},
-		"the run is suspended": {func(s *observe.Snapshot) {
+		"the run is suspended": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			runtest.SetSuspend(s.Run, true)
 		}, "0", 0},
-		"the Job has failed": {func(s *observe.Snapshot) {
+		"the Job has failed": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			jobWith(s, batchv1.JobFailed, "")
 		}, "0", 0},
-		"the Job is of an earlier attempt": {func(s *observe.Snapshot) {
+		"the Job is of an earlier attempt": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			s.Job.Annotations[runner.AnnotationJobAttempt] = "0"
 		}, "0", 0},
-		"there is no Job": {func(s *observe.Snapshot) { ended(s, 0); s.Job = nil }, "0", waitDelay},
-		"the run fails": {func(s *observe.Snapshot) {
+		"there is no Job": {func(s *snapshot.Snapshot) { ended(s, 0); s.Job = nil }, "0", waitDelay},
+		"the run fails": {func(s *snapshot.Snapshot) {
 			ended(s, 0)
 			s.Run.Spec.ActiveDeadlineSeconds = new(int32(1))
 		}, "0", 0},

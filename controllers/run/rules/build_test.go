@@ -5,21 +5,21 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // snap returns the snapshot of a run that has not begun.
-func snap() observe.Snapshot {
+func snap() snapshot.Snapshot {
 	report := runtest.NewReport()
-	return observe.Snapshot{Run: runtest.NewRun(), Env: runtest.NewPool(), Report: &report, Version: runtest.OperatorVersion, Now: runtest.StartTime()}
+	return snapshot.Snapshot{Run: runtest.NewRun(), Env: runtest.NewPool(), Report: &report, Version: runtest.OperatorVersion, Now: runtest.StartTime()}
 }
 
 // begun returns the snapshot of a run whose plan is in a ConfigMap, as older releases stored all
 // plans, and whose Job exists.
-func begun(t testing.TB) (observe.Snapshot, score.Plan) {
+func begun(t testing.TB) (snapshot.Snapshot, score.Plan) {
 	t.Helper()
 	s, plan := begunInJob(t)
 	s.PlanMap = runner.MakePlanMap(s.Run, runner.ReadInputs(&s.Job.Spec.Template))
@@ -29,7 +29,7 @@ func begun(t testing.TB) (observe.Snapshot, score.Plan) {
 }
 
 // begunInJob returns the snapshot of a run whose Job contains the plan.
-func begunInJob(t testing.TB) (observe.Snapshot, score.Plan) {
+func begunInJob(t testing.TB) (snapshot.Snapshot, score.Plan) {
 	t.Helper()
 	s := snap()
 	d := DecideRun(s)
@@ -46,22 +46,12 @@ func plannedOf(t testing.TB, d Decision) score.Plan {
 	case d.CreateJob == nil:
 		t.Fatalf("the run doesn't begin: %+v", d.Status.Conditions)
 	case d.CreatePlan != nil:
-		return planIn(t, d.CreatePlan)
+		return runtest.ParsePlan(t, d.CreatePlan)
 	}
-	return planIn(t, d.CreateJob.Inputs)
-}
-
-// planIn is the plan in the inputs of runners.
-func planIn(t testing.TB, inputs map[string]string) score.Plan {
-	t.Helper()
-	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan
+	return runtest.ParsePlan(t, d.CreateJob.Inputs)
 }
 
 // jobOf makes a Job of the snapshot's run.
-func jobOf(s observe.Snapshot, spec runner.JobSpec) *batchv1.Job {
+func jobOf(s snapshot.Snapshot, spec runner.JobSpec) *batchv1.Job {
 	return runner.MakeJob(s.Run, s.Env, runner.Options{Image: runtest.OperatorImage}, spec)
 }

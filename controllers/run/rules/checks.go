@@ -8,7 +8,6 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/tally"
 )
 
@@ -29,7 +28,7 @@ func checkReferences(f Facts) (string, bool) {
 }
 
 func checkSuspended(f Facts) (string, bool) {
-	return "The run is suspended and has not begun. Set spec.suspend to false to begin.", observe.IsSuspended(f.Run)
+	return "The run is suspended and has not begun. Set spec.suspend to false to begin.", evaluation.IsSuspended(f.Run)
 }
 
 // checkStartDeadline asks the other rules of the stage what the run waits for.
@@ -107,7 +106,7 @@ func checkAdmitted(f Facts) (string, bool) {
 func checkTrainers(f Facts) (string, bool) {
 	return fmt.Sprintf("Pool %s refuses trainers, because its access.play is RunsOnly: only runners have a run's "+
 			"credential. Use a pool with access.play Open and create the run again.", f.Pool.Name),
-		f.Pool.RunsOnly && observe.IsExternal(f.Run)
+		f.Pool.RunsOnly && evaluation.IsExternal(f.Run)
 }
 
 func checkChanged(f Facts) (string, bool) { return f.Pool.Change, f.Pool.Change != "" }
@@ -116,7 +115,7 @@ func checkDeadline(f Facts) (string, bool) {
 	switch {
 	case !f.Deadline.Over:
 		return "", false
-	case !observe.IsExternal(f.Run):
+	case !evaluation.IsExternal(f.Run):
 		return evaluation.DeadlineExceeded(f.Run, fmt.Sprintf("%s To allow as much time again, %s.", f.Counts.Progress,
 			evaluation.HowToResume(f.Run))).Message, true
 	default:
@@ -175,7 +174,7 @@ func checkPlanMap(f Facts) (string, bool) {
 }
 
 func checkHalted(f Facts) (string, bool) {
-	return f.Counts.Progress + " Set spec.suspend to false to continue.", observe.IsSuspended(f.Run)
+	return f.Counts.Progress + " Set spec.suspend to false to continue.", evaluation.IsSuspended(f.Run)
 }
 
 func checkQueue(f Facts) (string, bool) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -109,7 +108,7 @@ func (p *pass) countSegments() {
 func (p *pass) showActive() {
 	c := p.collected
 	before := ptr.Deref(ptr.Deref(p.s.Run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
-	if observe.IsSuspended(p.s.Run) {
+	if evaluation.IsSuspended(p.s.Run) {
 		p.d.hideLive()
 		return
 	}
@@ -171,6 +170,6 @@ func (p *pass) announceCollected() {
 
 // awaitsSilent reports whether a run whose deadline is over waits for servers that don't reply.
 func (p *pass) awaitsSilent() bool {
-	_, left := observe.FindDeadline(p.s.Run, p.s.Job, p.s.Now)
+	_, left := p.s.Deadline()
 	return p.collected.Silent > 0 && left > -CollectPatience
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -55,10 +55,10 @@ func describeStored(sums score.Accumulator, is evaluation.State) metav1.Conditio
 
 func describeSuspension(run *v1alpha1.EvaluationRun) metav1.Condition {
 	switch {
-	case !observe.IsSuspended(run):
+	case !evaluation.IsSuspended(run):
 		return evaluation.NewCondition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
 			"spec.suspend is not set.")
-	case observe.IsExternal(run):
+	case evaluation.IsExternal(run):
 		return evaluation.NewCondition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
 			"spec.suspend is true: no episodes are collected. Servers keep them while they run and have capacity. Set "+
 				"it to false to continue.")
@@ -123,7 +123,7 @@ func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome
 	switch is := suspension.Status == metav1.ConditionTrue; {
 	case is && !was:
 		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
-	case was && !is && observe.IsExternal(p.s.Run):
+	case was && !is && evaluation.IsExternal(p.s.Run):
 		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run collects episodes again.")
 	case was && !is:
 		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed,
@@ -145,7 +145,7 @@ const (
 // ReportRefusal is the decision of a pass of which the API server has refused an object: it writes
 // the status alone. A Job that isn't valid never will be, because the spec that it follows from
 // can't be changed.
-func ReportRefusal(s observe.Snapshot, next Decision, object string, refusal error) Decision {
+func ReportRefusal(s snapshot.Snapshot, next Decision, object string, refusal error) Decision {
 	words := strings.TrimSuffix(refusal.Error(), ".")
 	invalid := strings.HasPrefix(object, "Job ") && strings.Contains(words, " is invalid: ")
 	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}

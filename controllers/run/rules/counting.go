@@ -15,8 +15,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -122,7 +122,7 @@ func (p *pass) chooseSummaries(counted score.IndexSet) []corev1.Pod {
 // deleted: its finalizer would delay whoever drains the node. A time in the future is of another
 // clock.
 func (p *pass) findBatchDelay(counted score.IndexSet) time.Duration {
-	if p.hurried || observe.IsSuspended(p.s.Run) || !p.isJobCurrent() || !runner.IsJobActive(p.s.Job) {
+	if p.hurried || evaluation.IsSuspended(p.s.Run) || !p.isJobCurrent() || !runner.IsJobActive(p.s.Job) {
 		return 0
 	}
 	seen, left := counted.Clone(), BatchDelay
@@ -230,7 +230,7 @@ func (p *pass) recoverPlan(fingerprint string) (score.Plan, error) {
 		got, err = plan.Fingerprint()
 	}
 	if err == nil {
-		err = observe.MatchFingerprint(got, fingerprint)
+		err = snapshot.MatchFingerprint(got, fingerprint)
 	}
 	if err != nil {
 		return plan, fmt.Errorf("%w: %w", errPlanDiffers, err)

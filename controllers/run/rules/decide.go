@@ -17,14 +17,14 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // DecideRun derives what to write from the snapshot of a run that exists.
-func DecideRun(s observe.Snapshot) Decision {
+func DecideRun(s snapshot.Snapshot) Decision {
 	p := newPass(s)
 	switch {
 	case s.Closing:
@@ -91,7 +91,7 @@ func listParts(external, begun bool) []part {
 
 // proceed finds the state of a run that has not ended.
 func (p *pass) proceed() {
-	for _, part := range listParts(observe.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil) {
+	for _, part := range listParts(evaluation.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil) {
 		for _, step := range part.steps {
 			step(p)
 		}
@@ -142,10 +142,10 @@ func (p *pass) findReleasable() []corev1.Pod {
 			runner.HasSucceeded(pod) && err == nil && p.d.Tally.Completed.Contains(int64(shard)):
 			done = append(done, *pod)
 		case runner.HasSucceeded(pod) || pod.DeletionTimestamp.IsZero():
-		case pod.Spec.NodeName == "" || !p.s.Now.Before(pod.DeletionTimestamp.Add(observe.DeleteGrace)):
+		case pod.Spec.NodeName == "" || !p.s.Now.Before(pod.DeletionTimestamp.Add(snapshot.DeleteGrace)):
 			done = append(done, *pod)
 		default:
-			p.d.wake(pod.DeletionTimestamp.Add(observe.DeleteGrace).Sub(p.s.Now))
+			p.d.wake(pod.DeletionTimestamp.Add(snapshot.DeleteGrace).Sub(p.s.Now))
 		}
 	}
 	return done

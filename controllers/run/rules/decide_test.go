@@ -16,9 +16,9 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -34,30 +34,30 @@ func scenariosOf(n int) []score.Scenario {
 
 func TestBegin(t *testing.T) {
 	cases := map[string]struct {
-		change  func(*observe.Snapshot)
+		change  func(*snapshot.Snapshot)
 		states  string
 		message string // of Complete
 		begins  bool
 	}{
 		"begins": {
-			change:  func(*observe.Snapshot) {},
+			change:  func(*snapshot.Snapshot) {},
 			states:  runtest.EnvReady + "Complete=False/Running" + runtest.NotFailed,
 			message: "0 of 4 shards",
 			begins:  true,
 		},
 		"no pool": {
-			change: func(s *observe.Snapshot) { s.Env, s.Report = nil, nil },
+			change: func(s *snapshot.Snapshot) { s.Env, s.Report = nil, nil },
 			states: runtest.EnvMissing + "Complete=False/WaitingForEnvironment" +
 				runtest.NotFailed,
 			message: "no CustomerSupportEnv support",
 		},
 		"a pool without status": {
-			change:  func(s *observe.Snapshot) { s.Env.Status, s.Report = v1alpha1.CustomerSupportEnvStatus{}, nil },
+			change:  func(s *snapshot.Snapshot) { s.Env.Status, s.Report = v1alpha1.CustomerSupportEnvStatus{}, nil },
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + runtest.NotFailed,
 			message: "no status yet",
 		},
 		"a pool that isn't available": {
-			change: func(s *observe.Snapshot) {
+			change: func(s *snapshot.Snapshot) {
 				available := &s.Env.Status.Conditions[0]
 				available.Status, available.Message = metav1.ConditionFalse, "None of 2 servers accepts sessions."
 				s.Report = nil
@@ -66,7 +66,7 @@ func TestBegin(t *testing.T) {
 			message: "None of 2 servers",
 		},
 		"a pool whose judge can't grade": {
-			change: func(s *observe.Snapshot) {
+			change: func(s *snapshot.Snapshot) {
 				s.Env.Status.Conditions = []metav1.Condition{
 					{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse,
 						Reason: v1alpha1.ReasonJudgeNotReady},
@@ -79,46 +79,46 @@ func TestBegin(t *testing.T) {
 			message: "401 Unauthorized: bad key",
 		},
 		"a pool without a key": {
-			change:  func(s *observe.Snapshot) { s.Env.Status.LedgerPublicKey, s.Report = "", nil },
+			change:  func(s *snapshot.Snapshot) { s.Env.Status.LedgerPublicKey, s.Report = "", nil },
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + runtest.NotFailed,
 			message: "ledger key",
 		},
 		"a pool that can't be read": {
-			change:  func(s *observe.Snapshot) { s.Report, s.ReportErr = nil, runtest.ErrCrash },
+			change:  func(s *snapshot.Snapshot) { s.Report, s.ReportErr = nil, runtest.ErrCrash },
 			states:  "EnvironmentReady=False/EnvironmentUnreachable Complete=False/WaitingForEnvironment" + runtest.NotFailed,
 			message: "the operator crashed",
 		},
 		"a name that is taken": {
-			change:  func(s *observe.Snapshot) { s.Taken = []string{"Job baseline"} },
+			change:  func(s *snapshot.Snapshot) { s.Taken = []string{"Job baseline"} },
 			states:  runtest.EnvReady + "Complete=False/NameTaken" + runtest.NotFailed,
 			message: "Job baseline belongs to something else",
 		},
 		"a task that isn't offered": {
-			change:  func(s *observe.Snapshot) { s.Run.Spec.Tasks[0].Name = "refund" },
+			change:  func(s *snapshot.Snapshot) { s.Run.Spec.Tasks[0].Name = "refund" },
 			states:  runtest.EnvReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
 			message: `no task "refund", use ticket-classify, ticket-resolve`,
 		},
 		"a scenario that isn't offered": {
-			change: func(s *observe.Snapshot) {
+			change: func(s *snapshot.Snapshot) {
 				s.Run.Spec.Tasks[0].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01", "T01", "X99"}}
 			},
 			states:  runtest.EnvReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
 			message: "ticket-classify has no scenario T01, X99, use B01, B02, S01",
 		},
 		"a category that isn't offered": {
-			change: func(s *observe.Snapshot) {
+			change: func(s *snapshot.Snapshot) {
 				s.Run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{Categories: []string{"billig"}}
 			},
 			states:  runtest.EnvReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
 			message: "no category billig, use billing, shipping, technical",
 		},
 		"more categories than the status lists": {
-			change:  func(s *observe.Snapshot) { s.Report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories + 1) },
+			change:  func(s *snapshot.Snapshot) { s.Report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories + 1) },
 			states:  runtest.EnvReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
 			message: "scenarios of 35 categories, and a run has figures for 32 at most",
 		},
 		"as many categories as the status lists": {
-			change: func(s *observe.Snapshot) {
+			change: func(s *snapshot.Snapshot) {
 				s.Run.Spec.Tasks = s.Run.Spec.Tasks[1:]
 				s.Report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories)
 			},
@@ -127,7 +127,7 @@ func TestBegin(t *testing.T) {
 			begins:  true,
 		},
 		"two lists that nothing meets": {
-			change: func(s *observe.Snapshot) {
+			change: func(s *snapshot.Snapshot) {
 				s.Run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01"},
 					Categories: []string{"shipping"}}
 			},
@@ -198,12 +198,12 @@ func TestBeginRecordsProvenance(t *testing.T) {
 	}
 }
 
-func jobWith(s *observe.Snapshot, kind batchv1.JobConditionType, message string) {
+func jobWith(s *snapshot.Snapshot, kind batchv1.JobConditionType, message string) {
 	s.Job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message,
 		LastTransitionTime: metav1.NewTime(runtest.StartTime())}}
 }
 
-func addPods(s *observe.Snapshot, pods ...*corev1.Pod) {
+func addPods(s *snapshot.Snapshot, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		s.Pods = append(s.Pods, *pod)
 		switch {
@@ -234,7 +234,7 @@ func TestProblemsOfThePoolAreReported(t *testing.T) {
 	}
 }
 
-func changePlan(t *testing.T, s *observe.Snapshot, plan score.Plan) {
+func changePlan(t *testing.T, s *snapshot.Snapshot, plan score.Plan) {
 	t.Helper()
 	data, err := json.Marshal(plan)
 	if err != nil {
@@ -257,7 +257,7 @@ func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
 	if d.RemovePlan || d.CreatePlan == nil {
 		t.Fatalf("a deleted plan: removed %v, created %v", d.RemovePlan, d.CreatePlan != nil)
 	}
-	if diff := cmp.Diff(plan, planIn(t, d.CreatePlan)); diff != "" {
+	if diff := cmp.Diff(plan, runtest.ParsePlan(t, d.CreatePlan)); diff != "" {
 		t.Errorf("made again: %s", diff)
 	}
 }
@@ -288,7 +288,7 @@ func TestRecoveredPlanKeepsItsShards(t *testing.T) {
 	report := runtest.NewReport()
 	s.PlanMap, s.Report = nil, &report
 	s.Run.Spec.Parallelism = ptr.To[int32](1)
-	if d := DecideRun(s); d.CreatePlan == nil || planIn(t, d.CreatePlan).Shards != plan.Shards {
+	if d := DecideRun(s); d.CreatePlan == nil || runtest.ParsePlan(t, d.CreatePlan).Shards != plan.Shards {
 		t.Errorf("made again: %+v", d.CreatePlan)
 	}
 }

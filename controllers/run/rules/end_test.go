@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 const held = "EnvironmentReady=True/EnvironmentAvailable Suspended=True/Suspended "
 
-func enqueue(s *observe.Snapshot) {
+func enqueue(s *snapshot.Snapshot) {
 	s.Run.Labels = map[string]string{runner.LabelQueue: "gpus"}
 	if s.Job != nil {
 		s.Job.Labels = runner.MakeJob(s.Run, s.Env, runner.Options{}, runner.JobSpec{}).Labels
@@ -29,7 +29,7 @@ func enqueue(s *observe.Snapshot) {
 
 // defaultQueue puts the Job of a run without a label into a queue, as Kueue's admission does in a
 // namespace with a default queue.
-func defaultQueue(s *observe.Snapshot) {
+func defaultQueue(s *snapshot.Snapshot) {
 	s.Job.Labels = runner.MakeJob(s.Run, s.Env, runner.Options{}, runner.JobSpec{}).Labels
 	s.Job.Labels[runner.LabelQueue] = "default"
 	s.Job.Spec.Suspend = new(true)
@@ -38,59 +38,59 @@ func defaultQueue(s *observe.Snapshot) {
 // TestSuspension starts every case with a run of four shards whose Job plays.
 func TestSuspension(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change  func(*observe.Snapshot)
+		change  func(*snapshot.Snapshot)
 		states  string
 		message string
 		job     string
 	}{
-		"suspended": {func(s *observe.Snapshot) { runtest.SetSuspend(s.Run, true) },
+		"suspended": {func(s *snapshot.Snapshot) { runtest.SetSuspend(s.Run, true) },
 			held + "Complete=False/Suspended" + runtest.NotFailed, "Set spec.suspend to false", "suspend"},
-		"suspended, its Job too": {func(s *observe.Snapshot) {
+		"suspended, its Job too": {func(s *snapshot.Snapshot) {
 			runtest.SetSuspend(s.Run, true)
 			s.Job.Spec.Suspend = new(
 				true)
 		}, held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", ""},
-		"suspended, its Job was deleted": {func(s *observe.Snapshot) { runtest.SetSuspend(s.Run, true); s.Job = nil },
+		"suspended, its Job was deleted": {func(s *snapshot.Snapshot) { runtest.SetSuspend(s.Run, true); s.Job = nil },
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", ""},
-		"resumed": {func(s *observe.Snapshot) { s.Job.Spec.Suspend = new(true) },
+		"resumed": {func(s *snapshot.Snapshot) { s.Job.Spec.Suspend = new(true) },
 			runtest.EnvReady + "Complete=False/Running" + runtest.NotFailed, "0 of 4", "resume"},
 		"queued and not admitted yet": {enqueue, runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed,
 			"Job baseline waits until queue gpus admits it", ""},
 		"admitted by its queue": {
-			func(s *observe.Snapshot) { enqueue(s); s.Job.Spec.Suspend = new(false) }, runtest.EnvReady + "Complete=False/Running" +
+			func(s *snapshot.Snapshot) { enqueue(s); s.Job.Spec.Suspend = new(false) }, runtest.EnvReady + "Complete=False/Running" +
 				runtest.NotFailed, "0 of 4", "",
 		},
 		"waits in another queue than the run's": {
-			func(s *observe.Snapshot) { enqueue(s); s.Run.Labels[runner.LabelQueue] = "other" }, runtest.EnvReady + "Complete=False/Queued" +
+			func(s *snapshot.Snapshot) { enqueue(s); s.Run.Labels[runner.LabelQueue] = "other" }, runtest.EnvReady + "Complete=False/Queued" +
 				runtest.NotFailed, "waits until queue gpus", "delete",
 		},
 		"waits in a queue that the run has left": {
-			func(s *observe.Snapshot) { enqueue(s); s.Run.Labels = nil }, runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed,
+			func(s *snapshot.Snapshot) { enqueue(s); s.Run.Labels = nil }, runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed,
 			"waits until queue gpus", "delete",
 		},
 		"waits in a default queue": {defaultQueue, runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed,
 			"waits until queue default", ""},
 		"waits in a default queue, and the run names another": {
-			func(s *observe.Snapshot) {
+			func(s *snapshot.Snapshot) {
 				defaultQueue(s)
 				s.Run.Labels = map[string]string{runner.LabelQueue: "gpus"}
 			},
 			runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed, "waits until queue default", "delete",
 		},
-		"waits in a default queue, suspended": {func(s *observe.Snapshot) { defaultQueue(s); runtest.SetSuspend(s.Run, true) },
+		"waits in a default queue, suspended": {func(s *snapshot.Snapshot) { defaultQueue(s); runtest.SetSuspend(s.Run, true) },
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", "delete"},
-		"admitted by a default queue": {func(s *observe.Snapshot) { defaultQueue(s); s.Job.Spec.Suspend = new(false) },
+		"admitted by a default queue": {func(s *snapshot.Snapshot) { defaultQueue(s); s.Job.Spec.Suspend = new(false) },
 			runtest.EnvReady + "Complete=False/Running" + runtest.NotFailed, "0 of 4", ""},
 		"waits in its queue since an earlier version": {
-			func(s *observe.Snapshot) { enqueue(s); delete(s.Job.Annotations, runner.AnnotationQueue) },
+			func(s *snapshot.Snapshot) { enqueue(s); delete(s.Job.Annotations, runner.AnnotationQueue) },
 			runtest.EnvReady + "Complete=False/Queued" + runtest.NotFailed, "waits until queue gpus", "",
 		},
 		"plays, and the run has left the queue": {
-			func(s *observe.Snapshot) { enqueue(s); s.Job.Spec.Suspend = new(false); s.Run.Labels = nil },
+			func(s *snapshot.Snapshot) { enqueue(s); s.Job.Spec.Suspend = new(false); s.Run.Labels = nil },
 			runtest.EnvReady + "Complete=False/Running" + runtest.NotFailed, "0 of 4", "",
 		},
 		"plays, suspended, and the run has left the queue": {
-			func(s *observe.Snapshot) {
+			func(s *snapshot.Snapshot) {
 				enqueue(s)
 				s.Job.Spec.Suspend = new(false)
 				s.Run.Labels = nil
@@ -99,7 +99,7 @@ func TestSuspension(t *testing.T) {
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", "delete",
 		},
 		"queued and suspended": {
-			func(s *observe.Snapshot) {
+			func(s *snapshot.Snapshot) {
 				enqueue(s)
 				runtest.SetSuspend(s.Run, true)
 				s.Job.Spec.Suspend = new(false)
@@ -107,10 +107,10 @@ func TestSuspension(t *testing.T) {
 			held + "Complete=False/Suspended" + runtest.NotFailed, "0 of 4", "delete",
 		},
 		"queued and suspended without a Job": {
-			func(s *observe.Snapshot) { enqueue(s); runtest.SetSuspend(s.Run, true); s.Job = nil }, held + "Complete=False/Suspended" +
+			func(s *snapshot.Snapshot) { enqueue(s); runtest.SetSuspend(s.Run, true); s.Job = nil }, held + "Complete=False/Suspended" +
 				runtest.NotFailed, "0 of 4", "",
 		},
-		"queued and resumed": {func(s *observe.Snapshot) { enqueue(s); s.Job = nil }, runtest.EnvReady + "Complete=False/Running" +
+		"queued and resumed": {func(s *snapshot.Snapshot) { enqueue(s); s.Job = nil }, runtest.EnvReady + "Complete=False/Running" +
 			runtest.NotFailed, "0 of 4", "create"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,24 +147,24 @@ func told(d Decision, reason string) []string {
 
 // Each hold-up is reported once.
 func TestHoldUpsAreReported(t *testing.T) {
-	stuck := func(s *observe.Snapshot) { s.Pods = []corev1.Pod{*runtest.MarkPulling(runtest.RunnerPod(s.Run, 0))} }
+	stuck := func(s *snapshot.Snapshot) { s.Pods = []corev1.Pod{*runtest.MarkPulling(runtest.RunnerPod(s.Run, 0))} }
 	for name, tc := range map[string]struct {
-		begin, end   func(*observe.Snapshot)
+		begin, end   func(*snapshot.Snapshot)
 		reason, want string
 	}{
-		"a queue": {enqueue, func(s *observe.Snapshot) { s.Job.Spec.Suspend = new(false) }, v1alpha1.ReasonQueued,
+		"a queue": {enqueue, func(s *snapshot.Snapshot) { s.Job.Spec.Suspend = new(false) }, v1alpha1.ReasonQueued,
 			"Normal 0 of 4 shards are counted. Job baseline waits until queue gpus admits it."},
 		"an image": {
-			stuck, func(s *observe.Snapshot) { s.Pods = nil }, v1alpha1.ReasonRunnersNotStarted,
+			stuck, func(s *snapshot.Snapshot) { s.Pods = nil }, v1alpha1.ReasonRunnersNotStarted,
 			"Warning 0 of 4 shards are counted. A runner can't start: pod baseline-0: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begun(t)
 			for _, step := range []struct {
-				change func(*observe.Snapshot)
+				change func(*snapshot.Snapshot)
 				times  int
-			}{{tc.begin, 1}, {func(*observe.Snapshot) {}, 0}, {tc.end, 0}, {tc.begin, 1}} {
+			}{{tc.begin, 1}, {func(*snapshot.Snapshot) {}, 0}, {tc.end, 0}, {tc.begin, 1}} {
 				step.change(&s)
 				d := DecideRun(s)
 				if got := told(d, tc.reason); len(got) != step.times || step.times > 0 &&
@@ -178,34 +178,34 @@ func TestHoldUpsAreReported(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
-	missing := func(s *observe.Snapshot) { s.Env, s.Report, s.Run.Status = nil, nil, v1alpha1.EvaluationRunStatus{} }
+	missing := func(s *snapshot.Snapshot) { s.Env, s.Report, s.Run.Status = nil, nil, v1alpha1.EvaluationRunStatus{} }
 	for name, tc := range map[string]struct {
-		change func(*observe.Snapshot)
+		change func(*snapshot.Snapshot)
 		reason string // reason of Failed, "" if the run continues
 		again  time.Duration
 	}{
-		"time to start remains": {func(s *observe.Snapshot) {
+		"time to start remains": {func(s *snapshot.Snapshot) {
 			missing(s)
 			s.Run.Spec.StartDeadlineSeconds = new(int32(10))
 		}, "", 10 * time.Second},
-		"time to start is over": {func(s *observe.Snapshot) {
+		"time to start is over": {func(s *snapshot.Snapshot) {
 			missing(s)
 			s.Run.Spec.StartDeadlineSeconds = new(int32(10))
 			s.Run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
 				Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(runtest.StartTime().Add(-10 * time.Second))}}
 		}, v1alpha1.ReasonStartDeadlineExceeded, 0},
-		"time to start counts from the resumption": {func(s *observe.Snapshot) {
+		"time to start counts from the resumption": {func(s *snapshot.Snapshot) {
 			missing(s)
 			s.Run.Spec.StartDeadlineSeconds = new(int32(10))
 			s.Run.CreationTimestamp = metav1.NewTime(runtest.StartTime().Add(-time.Hour))
 			s.Run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
 				Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(runtest.StartTime().Add(-time.Hour))}}
 		}, "", 10 * time.Second},
-		"time to end remains": {func(s *observe.Snapshot) {
+		"time to end remains": {func(s *snapshot.Snapshot) {
 			s.Run.Spec.ActiveDeadlineSeconds = new(int32(10))
 			s.Now = runtest.StartTime().Add(9 * time.Second)
 		}, "", time.Second},
-		"time to end is over": {func(s *observe.Snapshot) {
+		"time to end is over": {func(s *snapshot.Snapshot) {
 			s.Run.Spec.ActiveDeadlineSeconds = new(int32(10))
 			s.Now = runtest.StartTime().Add(10 * time.Second)
 		}, v1alpha1.ReasonDeadlineExceeded, 0},

@@ -18,7 +18,6 @@ import (
 	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
@@ -267,12 +266,12 @@ func findRefused(refused []tally.Refusal, jobAttempt int32) *tally.Refusal {
 }
 
 func (p *pass) gatherDeadline() DeadlineFacts {
-	if !observe.IsDeadlineOver(p.s.Run, p.s.Job, p.s.Now) {
+	if !p.s.IsDeadlineOver() {
 		return DeadlineFacts{}
 	}
 	c := p.collected
 	if c == nil || c.Err != nil || p.tooLarge != nil {
-		return DeadlineFacts{Over: !observe.IsExternal(p.s.Run)}
+		return DeadlineFacts{Over: !evaluation.IsExternal(p.s.Run)}
 	}
 	facts := DeadlineFacts{Over: !p.awaitsSilent()}
 	if c.Sums.Opened > 0 {

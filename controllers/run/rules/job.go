@@ -13,7 +13,6 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
@@ -145,7 +144,7 @@ func (p *pass) keepJob() {
 	}
 	p.storePlan()
 	p.d.CreateCredential = p.s.NoCredential
-	next, job, suspended := p.makeNextJob(), p.s.Job, observe.IsSuspended(p.s.Run)
+	next, job, suspended := p.makeNextJob(), p.s.Job, evaluation.IsSuspended(p.s.Run)
 	switch {
 	case job == nil:
 		p.createJob(next)
@@ -207,7 +206,7 @@ func (p *pass) findKept() []corev1.Pod {
 // makeNextJob makes the Job that plays the missing shards, nil while there should be none. None is
 // created for a suspended run: admission may put it into a queue, which would start it.
 func (p *pass) makeNextJob() *runner.JobSpec {
-	if observe.IsSuspended(p.s.Run) && (p.s.Job == nil || runner.IsQueued(p.s.Run)) {
+	if evaluation.IsSuspended(p.s.Run) && (p.s.Job == nil || runner.IsQueued(p.s.Run)) {
 		return nil
 	}
 	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds,

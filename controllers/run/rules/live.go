@@ -12,8 +12,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 // idleAfter is the time without active or ended episodes of a run after which its runners count as
@@ -25,11 +25,11 @@ func (p *pass) showLive() {
 	if p.planErr != nil {
 		return
 	}
-	if observe.IsSuspended(p.s.Run) || runner.IsHeldByQueue(p.s.Job) || p.s.Live == nil {
+	if evaluation.IsSuspended(p.s.Run) || runner.IsHeldByQueue(p.s.Job) || p.s.Live == nil {
 		p.d.hideLive()
 		return
 	}
-	p.d.wake(observe.ChooseInterval(p.s.Run, p.s.Now) + chooseJitter(p.s.Run.UID))
+	p.d.wake(p.s.LiveInterval() + chooseJitter(p.s.Run.UID))
 	counted := p.d.Tally.Sums.Scored + p.d.Tally.Sums.Failed + p.d.Tally.Sums.Errored
 	done := max(counted, readProgress(p.s.Run))
 	if before := p.s.Run.Status.Episodes; before != nil {
@@ -55,7 +55,7 @@ func (p *pass) compareCounts() {
 		!meta.IsStatusConditionTrue(p.d.Status.Conditions, v1alpha1.ConditionComplete) {
 		return
 	}
-	patient := p.s.Now.Sub(ended.Time) < observe.CountsPatience/2
+	patient := p.s.Now.Sub(ended.Time) < snapshot.CountsPatience/2
 	if !live.Known || !live.AsOf.After(ended.Time) || !live.Complete && patient {
 		p.d.wake(countsInterval)
 		return

@@ -7,26 +7,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
 func TestShowLive(t *testing.T) {
 	for name, tc := range map[string]struct {
-		live     *observe.Live
+		live     *snapshot.Live
 		progress string // progress in the status before
 		want     string
 		active   *int64
 		end      *metav1.Time
 	}{
 		"no requests": {nil, "5/14", "4/14", nil, nil},
-		"the servers have more": {&observe.Live{Known: true, Due: true, Active: 3, Ended: 7}, "4/14", "7/14",
+		"the servers have more": {&snapshot.Live{Known: true, Due: true, Active: 3, Ended: 7}, "4/14", "7/14",
 			new(int64(3)), new(metav1.NewTime(runtest.StartTime().Add(20 * time.Second)))},
-		"they lost their count": {&observe.Live{Known: true, Due: true, Ended: 1}, "4/14", "4/14", new(int64(0)),
+		"they lost their count": {&snapshot.Live{Known: true, Due: true, Ended: 1}, "4/14", "4/14", new(int64(0)),
 			new(metav1.NewTime(runtest.StartTime().Add(35 * time.Second)))},
-		"they count shards twice": {&observe.Live{Known: true, Due: true, Ended: 99}, "4/14", "14/14", new(int64(0)),
+		"they count shards twice": {&snapshot.Live{Known: true, Due: true, Ended: 99}, "4/14", "14/14", new(int64(0)),
 			new(metav1.NewTime(runtest.StartTime().Add(10 * time.Second)))},
-		"not due": {&observe.Live{Known: true, Active: 3, Ended: 9}, "7/14", "7/14", nil, nil},
+		"not due": {&snapshot.Live{Known: true, Active: 3, Ended: 9}, "7/14", "7/14", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := begun(t)

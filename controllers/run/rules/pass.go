@@ -11,8 +11,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -88,7 +88,7 @@ const waitDelay = 15 * time.Second
 
 // pass is the work on one decision.
 type pass struct {
-	s           observe.Snapshot
+	s           snapshot.Snapshot
 	d           Decision
 	environment metav1.Condition  // the pool's
 	inputs      map[string]string // of runners, nil unless they are stored or made
@@ -108,7 +108,7 @@ type pass struct {
 	provenance  *v1alpha1.Provenance
 }
 
-func newPass(s observe.Snapshot) *pass {
+func newPass(s snapshot.Snapshot) *pass {
 	p := &pass{s: s, d: Decision{Status: *s.Run.Status.DeepCopy()}, environment: describePool(s)}
 	p.d.Status.ObservedGeneration = s.Run.Generation
 	return p
@@ -116,7 +116,7 @@ func newPass(s observe.Snapshot) *pass {
 
 // describePool reports whether the pool exists, admits the run, accepts sessions and can be
 // read. The message doesn't reveal whether a pool exists that doesn't admit the run's namespace.
-func describePool(s observe.Snapshot) metav1.Condition {
+func describePool(s snapshot.Snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return evaluation.NewCondition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
 			fmt.Sprintf(format, args...))
@@ -124,20 +124,20 @@ func describePool(s observe.Snapshot) metav1.Condition {
 	key := evaluation.PoolOf(s.Run)
 	name := key.Name
 	switch s.PoolState() {
-	case observe.PoolForbidden:
+	case snapshot.PoolForbidden:
 		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of "+
 			"namespace %s. Correct spec.environmentRef, or ask the pool's owner to admit the namespace in "+
 			"access.allowedNamespaces.", name, key.Namespace, s.Run.Namespace)
-	case observe.PoolMissing:
+	case snapshot.PoolMissing:
 		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it "+
 			"to continue.", name, key.Namespace)
-	case observe.PoolNeedsToken:
+	case snapshot.PoolNeedsToken:
 		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of the run's "+
 			"namespace, for example with %s, and create the run again with spec.environmentRef.tokenSecretRef.", name,
 			pods.CreateCommand("secret", "NAME", s.Run.Namespace, "token"))
-	case observe.PoolNew:
+	case snapshot.PoolNew:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
-	case observe.PoolNotAvailable:
+	case snapshot.PoolNotAvailable:
 		available := meta.FindStatusCondition(s.Env.Status.Conditions, v1alpha1.ConditionAvailable)
 		reason := v1alpha1.ReasonEnvironmentNotAvailable
 		if available.Reason == v1alpha1.ReasonJudgeNotReady {
@@ -145,13 +145,13 @@ func describePool(s observe.Snapshot) metav1.Condition {
 		}
 		return no(reason, "Pool %s is not available: %s", name,
 			available.Message+describeDegraded(s.Env, s.Run.Namespace))
-	case observe.PoolUnreachable:
+	case snapshot.PoolUnreachable:
 		return no(v1alpha1.ReasonEnvironmentUnreachable,
 			"The scenarios of pool %s can't be read: %v. The operator tries again.", name, s.ReportErr)
-	case observe.PoolWithoutKey:
+	case snapshot.PoolWithoutKey:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has not reported its scenarios and ledger key yet.",
 			name)
-	case observe.PoolReady:
+	case snapshot.PoolReady:
 	}
 	return evaluation.NewCondition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue,
 		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))

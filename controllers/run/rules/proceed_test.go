@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestProceed(t *testing.T) {
 	const runs, stuck = "Complete=False/Running" + runtest.NotFailed, "Complete=False/RunnersNotStarted" + runtest.NotFailed
 	cases := map[string]struct {
-		change    func(*testing.T, *observe.Snapshot, score.Plan)
+		change    func(*testing.T, *snapshot.Snapshot, score.Plan)
 		states    string
 		message   string // of Complete
 		completed string
@@ -32,12 +32,12 @@ func TestProceed(t *testing.T) {
 		job       string // change of the Job: "", create, delete or resize
 	}{
 		"nothing has ended": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { addPods(s, runtest.RunnerPod(s.Run, 0)) },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { addPods(s, runtest.RunnerPod(s.Run, 0)) },
 			states:  runtest.EnvReady + runs,
 			message: "0 of 4 shards",
 		},
 		"several have ended": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				addPods(s, runtest.RunnerPod(s.Run, 0), runtest.NewSucceededPod(t, s.Run, p, 1), runtest.NewSucceededPod(t, s.Run, p, 3))
 			},
 			states:    runtest.EnvReady + runs,
@@ -46,7 +46,7 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-1 baseline-3",
 		},
 		"all have ended": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				for i := range 4 {
 					addPods(s, runtest.NewSucceededPod(t, s.Run, p, i))
 				}
@@ -58,7 +58,7 @@ func TestProceed(t *testing.T) {
 			job:       "delete",
 		},
 		"all have ended, the pool went": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				for i := range 4 {
 					addPods(s, runtest.NewSucceededPod(t, s.Run, p, i))
 				}
@@ -71,7 +71,7 @@ func TestProceed(t *testing.T) {
 			job:       "delete",
 		},
 		"a sidecar runs after its runner": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				pod := runtest.KeepBySidecar(runtest.NewSucceededPod(t, s.Run, p, 0))
 				s.Now = runner.ReadFinishedTime(pod).Add(runner.SidecarPatience - time.Second)
 				addPods(s, pod)
@@ -83,7 +83,7 @@ func TestProceed(t *testing.T) {
 			again:     time.Second,
 		},
 		"a sidecar outlives its runner": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				pod := runtest.KeepBySidecar(runtest.NewSucceededPod(t, s.Run, p, 0))
 				s.Now = runner.ReadFinishedTime(pod).Add(runner.SidecarPatience)
 				addPods(s, pod)
@@ -94,7 +94,7 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-0",
 		},
 		"sidecars use up the parallelism": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				s.Run.Spec.Parallelism, s.Job.Spec.Parallelism = ptr.To[int32](2), ptr.To[int32](2)
 				for i := range 2 {
 					addPods(s, runtest.KeepBySidecar(runtest.NewSucceededPod(t, s.Run, p, i)))
@@ -108,7 +108,7 @@ func TestProceed(t *testing.T) {
 			job:       "delete",
 		},
 		"a runner failed beside its sidecar": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				pod := runtest.KeepBySidecar(runtest.EndPod(runtest.RunnerPod(s.Run, 0), corev1.PodFailed, "error: timeout"))
 				addPods(s, pod)
 			},
@@ -116,7 +116,7 @@ func TestProceed(t *testing.T) {
 			message: "0 of 4 shards",
 		},
 		"the same index twice": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				again := runtest.NewSucceededPod(t, s.Run, p, 1)
 				again.Name = "baseline-1-again"
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 1), again)
@@ -127,7 +127,7 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-1 baseline-1-again",
 		},
 		"a runner failed and is tried again": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				addPods(s, runtest.EndPod(runtest.RunnerPod(s.Run, 2), corev1.PodFailed, "error: timeout"))
 			},
 			states:   runtest.EnvReady + runs,
@@ -135,7 +135,7 @@ func TestProceed(t *testing.T) {
 			released: "baseline-2",
 		},
 		"a shard failed for good": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.EndPod(runtest.RunnerPod(s.Run, 2), corev1.PodFailed,
 					"error: the pool can't be reached\n"))
 				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
@@ -148,7 +148,7 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-0 baseline-2",
 		},
 		"the Job failed otherwise": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				pod := runtest.EndPod(runtest.RunnerPod(s.Run, 2), corev1.PodFailed, "")
 				pod.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
 				addPods(s, pod)
@@ -160,7 +160,7 @@ func TestProceed(t *testing.T) {
 			released: "baseline-2",
 		},
 		"a summary with a foreign signature": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.EndPod(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 1, runtest.Playing{Key: runtest.OtherKey()})))
 			},
@@ -170,7 +170,7 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-0 baseline-1",
 		},
 		"a summary with a foreign signature, and no shard may be played again": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				s.Run.Spec.Retries.ShardBackoffLimit = new(int32(0))
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.EndPod(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 1, runtest.Playing{Key: runtest.OtherKey()})))
@@ -182,7 +182,7 @@ func TestProceed(t *testing.T) {
 			job:       "suspend",
 		},
 		"too many errored": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				addPods(s, runtest.EndPod(runtest.RunnerPod(s.Run, 0), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 0, runtest.Playing{Errored: []int64{0, 1}})))
 			},
@@ -193,7 +193,7 @@ func TestProceed(t *testing.T) {
 			job:       "suspend",
 		},
 		"as many errored as allowed": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				addPods(s, runtest.EndPod(runtest.RunnerPod(s.Run, 0), corev1.PodSucceeded,
 					runtest.SummaryOf(t, p, 0, runtest.Playing{Errored: []int64{1}})))
 			},
@@ -203,7 +203,7 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-0",
 		},
 		"the pool's scenarios changed": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				s.Env.Status.ScenarioDigest = "sha256:bb"
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.RunnerPod(s.Run, 1))
 			},
@@ -214,13 +214,13 @@ func TestProceed(t *testing.T) {
 			job:       "suspend",
 		},
 		"the pool's judge changed": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { s.Env.Status.Judge = "offline-v2" },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { s.Env.Status.Judge = "offline-v2" },
 			states:  runtest.EnvReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message: "The judge of",
 			job:     "suspend",
 		},
 		"the pool's key changed": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Env.Status.LedgerPublicKey = runtest.PublicText(runtest.OtherKey())
 			},
 			states:  runtest.EnvReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
@@ -228,14 +228,14 @@ func TestProceed(t *testing.T) {
 			job:     "suspend",
 		},
 		"the pool restarts and has no report yet": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Env.Status = v1alpha1.CustomerSupportEnvStatus{}
 			},
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable " + runs,
 			message: "0 of 4",
 		},
 		"an image that can't be pulled": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				addPods(s, runtest.MarkPulling(runtest.RunnerPod(s.Run, 0)))
 			},
@@ -244,7 +244,7 @@ func TestProceed(t *testing.T) {
 			again:   6 * time.Minute,
 		},
 		"an image that can't be pulled for long": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(stuckDeadline)
 				addPods(s, runtest.MarkPulling(runtest.RunnerPod(s.Run, 0)))
 			},
@@ -254,7 +254,7 @@ func TestProceed(t *testing.T) {
 			job:      "suspend",
 		},
 		"an image that can't be pulled, after a long wait for a node": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(stuckDeadline + time.Hour)
 				pod := runtest.MarkPulling(runtest.RunnerPod(s.Run, 0))
 				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(runtest.StartTime().Add(time.Hour + 9*time.Minute))
@@ -265,7 +265,7 @@ func TestProceed(t *testing.T) {
 			again:   9 * time.Minute,
 		},
 		"a Secret that doesn't exist": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				pod := runtest.RunnerPod(s.Run, 0)
 				state := runtest.NewWaitingState("CreateContainerConfigError")
@@ -278,7 +278,7 @@ func TestProceed(t *testing.T) {
 			again: 6 * time.Minute,
 		},
 		"a volume that is being mounted": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(time.Minute + 20*time.Second)
 				addPods(s, runtest.RunnerWaits(runtest.RunnerPod(s.Run, 0), "ContainerCreating"))
 			},
@@ -287,7 +287,7 @@ func TestProceed(t *testing.T) {
 			again:   40 * time.Second,
 		},
 		"a volume that doesn't exist": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				addPods(s, runtest.RunnerWaits(runtest.RunnerPod(s.Run, 0), "ContainerCreating"))
 			},
@@ -297,7 +297,7 @@ func TestProceed(t *testing.T) {
 			again: 6 * time.Minute,
 		},
 		"an agent's image that can't be pulled for long": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(stuckDeadline)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{State: runtest.NewWaitingState("ErrImagePull")}))
 			},
@@ -307,7 +307,7 @@ func TestProceed(t *testing.T) {
 			job:      "suspend",
 		},
 		"an agent that ends before it listens": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(4 * time.Minute)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false),
 					State: runtest.NewWaitingState("CrashLoopBackOff"), LastTerminationState: runtest.EndsWith(2)}))
@@ -318,7 +318,7 @@ func TestProceed(t *testing.T) {
 			again: 6 * time.Minute,
 		},
 		"an agent that never listens": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(stuckDeadline)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false),
 					RestartCount: 1, LastTerminationState: runtest.EndsWith(137)}))
@@ -329,7 +329,7 @@ func TestProceed(t *testing.T) {
 			job:      "suspend",
 		},
 		"a slow agent": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(stuckDeadline)
 				addPods(s, runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false)}))
 			},
@@ -337,7 +337,7 @@ func TestProceed(t *testing.T) {
 			message: "0 of 4",
 		},
 		"an agent that ends while its runner plays": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Now = runtest.StartTime().Add(stuckDeadline)
 				pod := runtest.AgentWaits(runtest.RunnerPod(s.Run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3,
 					State: runtest.NewWaitingState("CrashLoopBackOff")})
@@ -348,7 +348,7 @@ func TestProceed(t *testing.T) {
 			message: "0 of 4",
 		},
 		"no node fits a runner": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				pod := runtest.RunnerPod(s.Run, 0)
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 					Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
@@ -358,7 +358,7 @@ func TestProceed(t *testing.T) {
 			message: "Runner pod baseline-0 can't be scheduled: 0/1 nodes",
 		},
 		"a pod is deleted before it ran": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				addPods(s, runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), time.Minute))
 			},
 			states:   runtest.EnvReady + runs,
@@ -366,7 +366,7 @@ func TestProceed(t *testing.T) {
 			released: "baseline-0",
 		},
 		"a pod is deleted while it runs": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), 30*time.Second)
 				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 				addPods(s, pod)
@@ -376,8 +376,8 @@ func TestProceed(t *testing.T) {
 			again:   90 * time.Second,
 		},
 		"a deleted pod's node is lost": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
-				pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -observe.DeleteGrace)
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
+				pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -snapshot.DeleteGrace)
 				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 				addPods(s, pod)
 			},
@@ -387,7 +387,7 @@ func TestProceed(t *testing.T) {
 			again:    waitDelay,
 		},
 		"a pod that has ended is deleted": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				addPods(s, runtest.MarkDeleting(runtest.NewSucceededPod(t, s.Run, p, 0), 0))
 			},
 			states:    runtest.EnvReady + runs,
@@ -396,37 +396,37 @@ func TestProceed(t *testing.T) {
 			released:  "baseline-0",
 		},
 		"the Job was deleted": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { s.Job = nil },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { s.Job = nil },
 			states:  runtest.EnvReady + runs,
 			message: "0 of 4",
 			again:   waitDelay,
 			job:     "create",
 		},
 		"another object has the Job's name": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { s.Job, s.Taken = nil, []string{"Job baseline"} },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { s.Job, s.Taken = nil, []string{"Job baseline"} },
 			states:  runtest.EnvReady + "Complete=False/NameTaken" + runtest.NotFailed,
 			message: "Job baseline belongs to something else",
 			again:   waitDelay,
 		},
 		"parallelism was lowered": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { s.Run.Spec.Parallelism = ptr.To[int32](2) },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { s.Run.Spec.Parallelism = ptr.To[int32](2) },
 			states:  runtest.EnvReady + runs,
 			message: "0 of 4",
 			job:     "resize",
 		},
 		"parallelism was raised above the shards": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { s.Run.Spec.Parallelism = ptr.To[int32](400) },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { s.Run.Spec.Parallelism = ptr.To[int32](400) },
 			states:  runtest.EnvReady + runs,
 			message: "0 of 4",
 		},
 		"the Job is complete, its last pod isn't seen yet": {
-			change:  func(_ *testing.T, s *observe.Snapshot, _ score.Plan) { jobWith(s, batchv1.JobComplete, "") },
+			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { jobWith(s, batchv1.JobComplete, "") },
 			states:  runtest.EnvReady + runs,
 			message: "0 of 4",
 			again:   lostDeadline,
 		},
 		"the Job is complete, its pods were removed by force": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.Now = runtest.StartTime().Add(lostDeadline)
 			},
@@ -435,7 +435,7 @@ func TestProceed(t *testing.T) {
 			job:     "delete",
 		},
 		"the Job is complete, its pods were removed by force too often": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.Job.Annotations[runner.AnnotationJobAttempt], s.Run.Status.Shards.Rounds = "3", 3
 				s.Now = runtest.StartTime().Add(lostDeadline)
@@ -444,7 +444,7 @@ func TestProceed(t *testing.T) {
 			message: "or their pods were removed before they were read",
 		},
 		"the plan and the pool are missing": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				s.PlanMap, s.Env = nil, nil
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
 			},
@@ -453,7 +453,7 @@ func TestProceed(t *testing.T) {
 			again:   waitDelay,
 		},
 		"the plan was changed": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				p.Seed++
 				changePlan(t, s, p)
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
@@ -463,7 +463,7 @@ func TestProceed(t *testing.T) {
 			again:   waitDelay,
 		},
 		"the plan is missing and the pool's offer differs": {
-			change: func(_ *testing.T, s *observe.Snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				report := runtest.NewReport()
 				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
 				s.PlanMap, s.Report = nil, &report
@@ -473,7 +473,7 @@ func TestProceed(t *testing.T) {
 			job:     "suspend",
 		},
 		"the status was edited": {
-			change: func(t *testing.T, s *observe.Snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
 				s.Run.Status.Shards.Accumulator = "AAAA"
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0))
 			},

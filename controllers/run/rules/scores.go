@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
-	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -37,12 +37,12 @@ func (p *pass) fillTable() *score.ScenarioTable {
 func (p *pass) publish(table *score.ScenarioTable) {
 	held := p.d.Tally.Sums.Holds(table)
 	if held {
-		p.d.Status.ScoresRef = &v1alpha1.ObjectReference{Name: observe.NameScores(p.s.Run)}
+		p.d.Status.ScoresRef = &v1alpha1.ObjectReference{Name: snapshot.NameScores(p.s.Run)}
 	} else {
 		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
 			fmt.Sprintf("There is no table of the scenarios' scores: it exceeds %d bytes, or ConfigMap %s was changed "+
 				"or has another owner. The figures are not affected.", score.MaxTableBytes,
-				observe.NameScores(p.s.Run)))
+				snapshot.NameScores(p.s.Run)))
 	}
 	if p.s.Run.Spec.BaselineRef == nil {
 		return

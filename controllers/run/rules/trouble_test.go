@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/run/observe"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -52,21 +52,21 @@ func TestRefusedAgentEndsTheRun(t *testing.T) {
 func TestWaitingRunnersAreExplained(t *testing.T) {
 	full := score.Sessions{Active: 8, Capacity: 8}
 	tests := map[string]struct {
-		live   observe.Live
-		change func(*observe.Snapshot)
+		live   snapshot.Live
+		change func(*snapshot.Snapshot)
 		reason string
 		words  string
 	}{
-		"plays":      {observe.Live{Known: true, Active: 3, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
-		"just began": {observe.Live{Known: true, Idle: idleAfter - 1, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
-		"not polled": {observe.Live{Idle: time.Hour, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
-		"full": {observe.Live{Known: true, Idle: idleAfter, Sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity,
+		"plays":      {snapshot.Live{Known: true, Active: 3, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"just began": {snapshot.Live{Known: true, Idle: idleAfter - 1, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"not polled": {snapshot.Live{Idle: time.Hour, Sessions: full}, nil, v1alpha1.ReasonRunning, ""},
+		"full": {snapshot.Live{Known: true, Idle: idleAfter, Sessions: full}, nil, v1alpha1.ReasonWaitingForCapacity,
 			"all 8 of pool"},
-		"room enough": {observe.Live{Known: true, Idle: time.Hour, Sessions: score.Sessions{Active: 7, Capacity: 8}},
+		"room enough": {snapshot.Live{Known: true, Idle: time.Hour, Sessions: score.Sessions{Active: 7, Capacity: 8}},
 			nil, v1alpha1.ReasonRunning, ""},
-		"no pool": {observe.Live{Known: true, Idle: idleAfter}, func(s *observe.Snapshot) { s.Env = nil },
+		"no pool": {snapshot.Live{Known: true, Idle: idleAfter}, func(s *snapshot.Snapshot) { s.Env = nil },
 			v1alpha1.ReasonWaitingForEnvironment, "There is no CustomerSupportEnv"},
-		"no runner yet": {observe.Live{Known: true, Idle: time.Hour, Sessions: full}, func(s *observe.Snapshot) {
+		"no runner yet": {snapshot.Live{Known: true, Idle: time.Hour, Sessions: full}, func(s *snapshot.Snapshot) {
 			s.Pods[0].Status.Phase = corev1.PodPending
 		}, v1alpha1.ReasonRunning, ""},
 	}
@@ -109,14 +109,14 @@ func TestJobOfAFailedRunIsStopped(t *testing.T) {
 }
 
 func TestStartDeadlineOfWhatIsRefusedOrQueued(t *testing.T) {
-	for name, change := range map[string]func(s *observe.Snapshot){
-		v1alpha1.ReasonJobRefused: func(s *observe.Snapshot) {
+	for name, change := range map[string]func(s *snapshot.Snapshot){
+		v1alpha1.ReasonJobRefused: func(s *snapshot.Snapshot) {
 			s.Job = nil
 			c := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
 			c.Reason, c.Message = v1alpha1.ReasonJobRefused, "The API server refuses Job baseline: quota."
 		},
-		v1alpha1.ReasonRunnersRefused: func(s *observe.Snapshot) { s.PodsRefused = "quota" },
-		v1alpha1.ReasonQueued:         func(s *observe.Snapshot) { enqueue(s) },
+		v1alpha1.ReasonRunnersRefused: func(s *snapshot.Snapshot) { s.PodsRefused = "quota" },
+		v1alpha1.ReasonQueued:         func(s *snapshot.Snapshot) { enqueue(s) },
 	} {
 		s, _ := begun(t)
 		s.Run.Spec.StartDeadlineSeconds = new(int32(60))
@@ -179,14 +179,14 @@ func TestRefusalOfAnEarlierJob(t *testing.T) {
 // itself.
 func TestPodsOfLostNodesAreEnded(t *testing.T) {
 	for lost, want := range map[bool]string{true: "baseline-0", false: ""} {
-		for _, after := range []time.Duration{observe.DeleteGrace - 1, observe.DeleteGrace} {
+		for _, after := range []time.Duration{snapshot.DeleteGrace - 1, snapshot.DeleteGrace} {
 			s, _ := begun(t)
 			pod := runtest.MarkDeleting(runtest.RunnerPod(s.Run, 0), -after)
 			pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 			addPods(&s, pod)
 			s.LostNodes = map[string]bool{"node": lost}
 			d := DecideRun(s)
-			if after < observe.DeleteGrace {
+			if after < snapshot.DeleteGrace {
 				want = ""
 			} else if lost {
 				want = "baseline-0"
@@ -227,42 +227,42 @@ func TestWhatKeepsRunnersFromPlaying(t *testing.T) {
 			corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message})
 	}
 	for name, tt := range map[string]struct {
-		edit   func(*observe.Snapshot, *corev1.Pod)
+		edit   func(*snapshot.Snapshot, *corev1.Pod)
 		reason string
 		words  string
 	}{
-		"a PriorityClass": {func(s *observe.Snapshot, _ *corev1.Pod) {
+		"a PriorityClass": {func(s *snapshot.Snapshot, _ *corev1.Pod) {
 			s.Pods, s.PodsRefused = nil, `pods "b-" is forbidden: no PriorityClass with name gold was found.`
 		}, v1alpha1.ReasonRunnersRefused, "was found. Create PriorityClass gold, or " + again + "template.priorityClassName."},
-		"an unknown refusal": {func(s *observe.Snapshot, _ *corev1.Pod) { s.Pods, s.PodsRefused = nil, "no way." },
+		"an unknown refusal": {func(s *snapshot.Snapshot, _ *corev1.Pod) { s.Pods, s.PodsRefused = nil, "no way." },
 			v1alpha1.ReasonRunnersRefused, "no way. Correct that to continue."},
-		"a node selector": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+		"a node selector": {func(_ *snapshot.Snapshot, pod *corev1.Pod) {
 			condition(pod, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable,
 				"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
 		}, v1alpha1.ReasonUnschedulable, "selector. Label a node as nodeSelector and affinity ask for"},
-		"no scheduler": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+		"no scheduler": {func(_ *snapshot.Snapshot, pod *corev1.Pod) {
 			pod.Spec.SchedulerName, pod.Status.Phase = "special", corev1.PodPending
 			pod.CreationTimestamp = metav1.NewTime(runtest.StartTime().Add(-2 * time.Minute))
 		}, v1alpha1.ReasonUnschedulable, "Scheduler special hasn't looked at runner pod baseline-0"},
-		"a lost node": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+		"a lost node": {func(_ *snapshot.Snapshot, pod *corev1.Pod) {
 			pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning
 			condition(pod, corev1.PodReady, corev1.ConditionFalse, "", "")
 			condition(pod, corev1.ContainersReady, corev1.ConditionTrue, "", "")
 		}, v1alpha1.ReasonNodeLost, "Node n1 of runner pod baseline-0 doesn't answer."},
-		"the agent's image": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+		"the agent's image": {func(_ *snapshot.Snapshot, pod *corev1.Pod) {
 			runtest.AgentWaits(pod, corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 				Reason: "ErrImagePull", Message: "r.example/agent:1: not found"}}})
 		}, v1alpha1.ReasonRunnersNotStarted, "not found. Push the image, or " + again + "agent.container.image."},
-		"a memory limit that is too low to start": {func(s *observe.Snapshot, pod *corev1.Pod) {
+		"a memory limit that is too low to start": {func(s *snapshot.Snapshot, pod *corev1.Pod) {
 			exits(pod, 128, "cannot start a stopped process")
 			pod.Status.ContainerStatuses[0].State.Terminated.Reason = "StartError"
 		}, v1alpha1.ReasonRunnersNotStarted, "A runner can't start: pod baseline-0: cannot start a stopped process, with a " +
 			"memory limit of 512Mi. Delete the run and create it again with another spec.template.resources.limits.memory."},
-		"a runner out of memory": {func(_ *observe.Snapshot, pod *corev1.Pod) {
+		"a runner out of memory": {func(_ *snapshot.Snapshot, pod *corev1.Pod) {
 			exits(pod, 137, "").Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
 		}, v1alpha1.ReasonRunning, "its shard is played again. Last message of pod baseline-0: exit code 137 OOMKilled, with " +
 			"a memory limit of 512Mi. To see"},
-		"another failure": {func(_ *observe.Snapshot, pod *corev1.Pod) { exits(pod, 1, "error: interrupted") },
+		"another failure": {func(_ *snapshot.Snapshot, pod *corev1.Pod) { exits(pod, 1, "error: interrupted") },
 			v1alpha1.ReasonRunning, "0 of 4 shards are counted. To see"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -126,6 +126,16 @@ func NewRun() *v1alpha1.EvaluationRun {
 	}
 }
 
+// ParsePlan parses the plan in the inputs of runners.
+func ParsePlan(t testing.TB, inputs map[string]string) score.Plan {
+	t.Helper()
+	plan, err := score.ParsePlan([]byte(inputs[runner.PlanKey]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
 // BeginRun returns a run that has begun, and its plan.
 func BeginRun(t testing.TB) (*v1alpha1.EvaluationRun, score.Plan) {
 	t.Helper()

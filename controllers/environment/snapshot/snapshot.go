@@ -1,12 +1,15 @@
-package observe
+// Package snapshot has the values that a pass over a pool reads, decides by and writes from. It has
+// no client.
+package snapshot
 
 import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/pods"
@@ -17,17 +20,26 @@ import (
 // spec.sessions.perPod.
 const MaxSessions = 100_000
 
+// MaxDigest is the maximum of a digest in bytes, as in the status.
+const MaxDigest = 128
+
+// Object is an object of the cluster: a client.Object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
 // Snapshot is everything that a pass has read. It isn't changed afterwards.
 type Snapshot struct {
 	children.Pool
-	Live    map[children.ID]client.Object // the pool's objects that exist
-	Taken   []children.ID                 // names of objects of other owners
-	Leaving []children.ID                 // names of objects of a deleted pool of the same name
-	Pods    []corev1.Pod                  // ordered by name
-	Reports map[string]score.Report       // by name of the pod; one that couldn't be read is absent
-	Unasked []types.UID                   // of pods that became ready after the reports were read
-	KeyErr  error                         // why the ledger key can't be read, without which no server answers
-	Awaited bool                          // an EvaluationRun needs the pool
+	Live    map[children.ID]Object  // the pool's objects that exist
+	Taken   []children.ID           // names of objects of other owners
+	Leaving []children.ID           // names of objects of a deleted pool of the same name
+	Pods    []corev1.Pod            // ordered by name
+	Reports map[string]score.Report // by name of the pod; one that couldn't be read is absent
+	Unasked []types.UID             // of pods that became ready after the reports were read
+	KeyErr  error                   // why the ledger key can't be read, without which no server answers
+	Awaited bool                    // an EvaluationRun needs the pool
 	// Updating are the pools whose servers are being replaced, and UpdatingErr why they aren't
 	// known. They are read only if another release of the operator would replace the servers of
 	// this pool.

@@ -1,4 +1,6 @@
-package observe
+// Package snapshot has the values that a pass over a run reads, decides by and writes from. It has
+// no client.
+package snapshot
 
 import (
 	"cmp"
@@ -11,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -43,7 +44,8 @@ func (s Snapshot) PoolState() PoolState {
 		return PoolForbidden
 	case s.Env == nil:
 		return PoolMissing
-	case s.Env.Spec.Access.TokenSecretRef != nil && runner.FindPoolToken(s.Run, s.Env) == nil && !IsExternal(s.Run):
+	case s.Env.Spec.Access.TokenSecretRef != nil && runner.FindPoolToken(s.Run, s.Env) == nil &&
+		!evaluation.IsExternal(s.Run):
 		return PoolNeedsToken
 	}
 	available := meta.FindStatusCondition(s.Env.Status.Conditions, v1alpha1.ConditionAvailable)
@@ -83,7 +85,7 @@ type Snapshot struct {
 	Version      string // of the operator
 	Now          time.Time
 
-	// Pods are ordered by name. failed and succeeded list them with the finalizer or without.
+	// Pods are ordered by name. Failed and Succeeded include those without the finalizer.
 	Pods      []corev1.Pod // of this run that carry the finalizer
 	Failed    []corev1.Pod // of this run
 	Succeeded []corev1.Pod // of this run, whose runner has succeeded: a sidecar may keep them running
@@ -112,8 +114,8 @@ type Snapshot struct {
 	Cipher      cipher.AEAD // of sealed scores, nil until the run begins and if the pool's key is gone
 
 	Report    *score.Report // the pool's offer, read only while the run has no plan
-	ReportErr error         // why report couldn't be read
-	// ImageDigests are those of the servers that were ready then.
+	ReportErr error         // why Report is nil, if it could not be read
+	// ImageDigests are those of the servers that were ready when Report was read.
 	ImageDigests []string
 }
 
@@ -122,6 +124,9 @@ func (s Snapshot) Offer() evaluation.Offer {
 	return evaluation.Offer{Pool: s.Env.Name, Image: s.Env.Status.Image, ImageDigests: s.ImageDigests,
 		Version: s.Version, LedgerKey: s.Env.Status.LedgerPublicKey, Report: *s.Report, Limits: s.Env.Spec.Runs}
 }
+
+// NameScores names the ConfigMap of the run's table of scenarios.
+func NameScores(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
 
 // DeleteGrace is how long a pod that is being deleted may exceed its own deadline and still leave a
 // summary. After that its node is considered lost.
@@ -147,38 +152,31 @@ func (s Snapshot) OverduePods() []corev1.Pod {
 	return list
 }
 
-// IsSuspended reports whether the spec suspends the run.
-func IsSuspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Suspend, false) }
-
 // isUnadmitted reports whether a queue has admitted no Job of the attempt yet.
-func isUnadmitted(run *v1alpha1.EvaluationRun, job *batchv1.Job) bool {
-	waits := runner.IsQueued(run)
-	if job != nil {
-		waits = runner.IsQueuedJob(job)
+func (s Snapshot) isUnadmitted() bool {
+	waits := runner.IsQueued(s.Run)
+	if s.Job != nil {
+		waits = runner.IsQueuedJob(s.Job)
 	}
-	return waits && run.Status.AdmissionTime == nil
+	return waits && s.Run.Status.AdmissionTime == nil
 }
 
-// FindDeadline returns when activeDeadlineSeconds will have passed, and the time until then. The
-// zero time means that there is no deadline, or that the run hasn't begun.
-func FindDeadline(run *v1alpha1.EvaluationRun, job *batchv1.Job, now time.Time) (at time.Time, left time.Duration) {
-	began := cmp.Or(run.Status.AdmissionTime, run.Status.AttemptTime, run.Status.StartTime)
-	if run.Spec.ActiveDeadlineSeconds == nil || began == nil || isUnadmitted(run, job) {
+// Deadline returns when activeDeadlineSeconds will have passed, and the time until then. The zero
+// time means that there is no deadline, or that the run hasn't begun.
+func (s Snapshot) Deadline() (at time.Time, left time.Duration) {
+	status := s.Run.Status
+	began := cmp.Or(status.AdmissionTime, status.AttemptTime, status.StartTime)
+	if s.Run.Spec.ActiveDeadlineSeconds == nil || began == nil || s.isUnadmitted() {
 		return time.Time{}, 0
 	}
-	at = began.Add(time.Duration(*run.Spec.ActiveDeadlineSeconds) * time.Second)
-	return at, at.Sub(now)
+	at = began.Add(time.Duration(*s.Run.Spec.ActiveDeadlineSeconds) * time.Second)
+	return at, at.Sub(s.Now)
 }
 
 // IsDeadlineOver reports whether activeDeadlineSeconds have passed.
-func IsDeadlineOver(run *v1alpha1.EvaluationRun, job *batchv1.Job, now time.Time) bool {
-	at, left := FindDeadline(run, job, now)
+func (s Snapshot) IsDeadlineOver() bool {
+	at, left := s.Deadline()
 	return !at.IsZero() && left <= 0
-}
-
-// IsExternal reports whether trainers play the run.
-func IsExternal(run *v1alpha1.EvaluationRun) bool {
-	return run.Spec.Agent.Type == v1alpha1.ExternalAgent
 }
 
 // StoredPlan reads the plan in the run's ConfigMap, or else in its Job or one of its pods. Any user

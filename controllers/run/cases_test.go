@@ -1,4 +1,4 @@
-package rules
+package run
 
 import (
 	"encoding/json"
@@ -13,8 +13,10 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -57,8 +59,9 @@ func caseTasks(t *testing.T) []score.Task {
 // A run over all generated cases in four languages fits into its summaries, its status and its
 // ConfigMaps, has figures of every family, and compares those with thresholds.
 func TestRunOverAllCases(t *testing.T) {
-	s := snap()
-	s.Report.Tasks = caseTasks(t)
+	s := snapshot.Snapshot{Run: runtest.NewRun(), Env: runtest.NewPool(), Report: &score.Report{Environment: "workflow",
+		ScenarioDigest: runtest.DigestA, GraderVersion: "1", Judge: "offline-v1", Tasks: caseTasks(t)},
+		Now: runtest.StartTime()}
 	s.Run.Spec.Parallelism, s.Run.Spec.Tasks = new(int32(1)), nil
 	for _, task := range s.Report.Tasks {
 		s.Run.Spec.Tasks = append(s.Run.Spec.Tasks, v1alpha1.TaskSelection{Name: task.Name, Trials: 4})
@@ -68,11 +71,11 @@ func TestRunOverAllCases(t *testing.T) {
 			Min: v1alpha1.Number{Text: least}}
 	}
 	s.Run.Spec.Thresholds = []v1alpha1.Threshold{threshold("return", "0.1"), threshold("wrong-item", "0.9")}
-	d := DecideRun(s)
+	d := rules.DecideRun(s)
 	if d.CreatePlan == nil || d.CreateJob.Inputs != nil {
 		t.Fatalf("the plan isn't in a ConfigMap: %+v", d.Status.Conditions)
 	}
-	plan, planMap := planIn(t, d.CreatePlan), runner.MakePlanMap(s.Run, d.CreatePlan)
+	plan, planMap := runtest.ParsePlan(t, d.CreatePlan), runner.MakePlanMap(s.Run, d.CreatePlan)
 	sums, table := playAll(t, plan, s.Report.Tasks)
 	status := d.Status
 	evaluation.WriteFigures(&status, sums, score.IndexSet{})

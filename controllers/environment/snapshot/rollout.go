@@ -1,4 +1,4 @@
-package observe
+package snapshot
 
 import (
 	appsv1 "k8s.io/api/apps/v1"

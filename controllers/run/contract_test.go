@@ -1,4 +1,4 @@
-package rules
+package run
 
 import (
 	"context"
@@ -18,7 +18,10 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/run/rules"
+	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -274,18 +277,19 @@ func spoil(t *testing.T, folder string) {
 // playThere passes a summary of the same episodes to the controller.
 func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.EvaluationRunStatus {
 	t.Helper()
-	s := snap()
-	s.Run, s.Report = run, &p.report
+	s := snapshot.Snapshot{Run: run, Env: runtest.NewPool(), Report: &p.report, Now: runtest.StartTime()}
 	s.Env.Status.ScenarioDigest, s.Env.Status.GraderVersion, s.Env.Status.Judge = p.report.ScenarioDigest,
 		p.report.GraderVersion, p.report.Judge
-	d := DecideRun(s)
+	d := rules.DecideRun(s)
 	if evaluation.HasEnded(d.Status.Conditions) {
 		return d.Status
 	}
-	plan := plannedOf(t, d)
-	run.Status, s.Job, s.Report = d.Status, jobOf(s, *d.CreateJob), nil
-	addPods(&s, runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, summaryOfEpisodes(t, plan, p)))
-	return DecideRun(s).Status
+	plan := runtest.ParsePlan(t, d.CreateJob.Inputs)
+	run.Status, s.Report = d.Status, nil
+	s.Job = runner.MakeJob(run, s.Env, runner.Options{Image: runtest.OperatorImage}, *d.CreateJob)
+	s.Pods = []corev1.Pod{*runtest.EndPod(runtest.RunnerPod(run, 0), corev1.PodSucceeded, summaryOfEpisodes(t, plan, p))}
+	s.Succeeded = s.Pods
+	return rules.DecideRun(s).Status
 }
 
 // summaryOfEpisodes returns the summary of a runner that has played these episodes.

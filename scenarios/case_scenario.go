@@ -48,7 +48,6 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 	for _, q := range c.Answers {
 		w.Answers = append(w.Answers, Answer{About: q.About, Answer: q.Answer})
 	}
-	w.Neutral = caseNeutrals()
 	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
 	for _, f := range c.Faults {
 		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
@@ -128,14 +127,3 @@ func effectArgs(e desk.Effect) []Arg {
 	}
 	return args
 }
-
-// caseNeutrals are the look-ups that cost little if the case doesn't need them.
-var caseNeutrals = sync.OnceValue(func() []NeutralAction {
-	return []NeutralAction{
-		{Action: desk.LookUpCustomer, Max: 1},
-		{Action: desk.LookUpPolicy, Max: len(desk.ListTopics())},
-		{Action: desk.CheckOrder, Max: 1},
-		{Action: desk.CheckPayment, Max: 2},
-		{Action: desk.CheckShipment, Max: 1},
-	}
-})

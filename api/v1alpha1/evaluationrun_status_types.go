@@ -88,8 +88,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	PassScore Decimal `json:"passScore,omitempty"`
 
-	// passRate is the share of scored and failed episodes with a score of at least passScore, 0 to
-	// 1, four decimals.
+	// passRate is the share of scored and failed episodes with a score of at least passScore whose
+	// decisions, changes and facts are right, 0 to 1, four decimals.
 	// +optional
 	PassRate Decimal `json:"passRate,omitempty"`
 

@@ -172,13 +172,13 @@ func urgentOf(t *testing.T, task, id string, seed int64) []bool {
 	}
 	urgent := make([]bool, len(tickets))
 	for i, ticket := range tickets {
-		urgent[i] = ticket.Gold.Priority == "urgent" || ticket.Gold.Priority == "high"
+		urgent[i] = queue.IsPressing(ticket.Gold.Priority)
 	}
 	return urgent
 }
 
-// TestOneFaultPassesNowhere plays every scenario rightly but for one fault. No episode with a fault
-// passes, and the same fault costs alike in easy, medium and hard cases.
+// TestOneFaultPassesNowhere plays every scenario rightly, which passes, and but for one fault. No
+// episode with a fault passes, and the same fault costs alike in easy, medium and hard cases.
 func TestOneFaultPassesNowhere(t *testing.T) {
 	const even = 50_000
 	stride := 1
@@ -201,7 +201,8 @@ func TestOneFaultPassesNowhere(t *testing.T) {
 				s := &sum{}
 				sums[name][task.Name] = s
 				for i, scenario := range task.Scenarios {
-					if len(task.Scenarios) > 20 && i%stride != 0 {
+					isQueue := task.Name == tasks.QueueManagement
+					if len(task.Scenarios) > 20 && i%stride != 0 && !(name == "none" && isQueue) {
 						continue
 					}
 					wrapped := &faulty{fault: fault, urgent: urgentOf(t, task.Name, scenario.ID, int64(i%3))}
@@ -214,11 +215,13 @@ func TestOneFaultPassesNowhere(t *testing.T) {
 						continue
 					}
 					s.episodes, s.points = s.episodes+1, s.points+final.Score
-					if !final.Wrong && final.Score >= row.PassScore {
+					passes := !final.Wrong && final.Score >= row.PassScore
+					if passes {
 						s.passed++
-						if name != "none" {
-							t.Errorf("%s, seed %d, passes with a %s: %+v", scenario.ID, i%3, name, final.Dimensions)
-						}
+					}
+					if passes != (name == "none") {
+						t.Errorf("%s, seed %d, with the fault %q passes: %v, %+v", scenario.ID, i%3, name, passes,
+							final.Dimensions)
 					}
 				}
 			}

@@ -182,15 +182,14 @@ func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
 	return &oracleQueue{tickets: tickets, acts: queue.FindBestSchedule(cases).Acts}, nil
 }
 
-// Act plays the schedule's next act. After the last one it resolves the open tickets without
-// earning points.
+// Act plays the schedule's next act. After the last one it ends the shift without earning points.
 func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := observedQueue(turn)
 	if err != nil {
 		return nil, err
 	}
 	if len(o.acts) == 0 {
-		return v.clear()
+		return o.end(v)
 	}
 	next := o.acts[0]
 	if id := v.Queue[next.Ticket].TicketID; id != v.TicketID {
@@ -210,14 +209,23 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	}
 }
 
-// clear resolves the selected ticket, or selects an open one.
-func (v *ticketView) clear() (json.RawMessage, error) {
-	open := slices.DeleteFunc(v.Queue, queuedTicket.closed)
-	switch {
-	case len(open) == 0:
-		return nil, errors.New("every ticket of the queue is closed, but the episode has not ended")
-	case slices.ContainsFunc(open, func(q queuedTicket) bool { return q.TicketID == v.TicketID }):
-		return encodeAction("resolve", nil)
+// end resolves the open tickets that an agent may settle, then labels the others again until no
+// minute is left: to resolve them would be a wrong decision.
+func (o *oracleQueue) end(v ticketView) (json.RawMessage, error) {
+	at := slices.IndexFunc(v.Queue, func(q queuedTicket) bool { return !q.closed() })
+	for i, q := range v.Queue {
+		if !q.closed() && !o.tickets[i].Gold.Escalate {
+			at = i
+			break
+		}
 	}
-	return selectTicket(open[0].TicketID)
+	switch {
+	case at < 0:
+		return nil, errors.New("every ticket of the queue is closed, but the episode has not ended")
+	case v.Queue[at].TicketID != v.TicketID:
+		return selectTicket(v.Queue[at].TicketID)
+	case o.tickets[at].Gold.Escalate:
+		return encodeAction("classify", map[string]any{"category": o.tickets[at].Gold.Category})
+	}
+	return encodeAction("resolve", nil)
 }

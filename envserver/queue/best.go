@@ -9,37 +9,65 @@ import (
 // Schedule is an order of work and its weighted score.
 type Schedule struct {
 	// Acts are the acts that fit into the shift, in order.
-	Acts          []Act
+	Acts []Act
+	Optimum
+}
+
+// Optimum is what the best schedules of a shift earn and leave.
+type Optimum struct {
 	WeightedScore int64
+	// Left is the sum of the weights of the urgent and high tickets that aren't both answered and
+	// closed, the most of several schedules that earn the same.
+	Left int64
 }
 
 // FindBestSchedule returns the best of the 240 schedules with perfect answers, or the first of
 // several equal ones. Its weighted score is the optimum of the task's scores.
 func FindBestSchedule(cases [Size]Case) Schedule {
-	best := Schedule{WeightedScore: -1}
+	best := Schedule{Optimum: Optimum{WeightedScore: -1}}
 	acts := make([]Act, 0, 4*Size)
 	for order := range iterateOrders() {
 		for _, arrange := range []arrangement{oneByOne, labelsFirst} {
-			if weighted, played := playInPlace(&cases, arrange(acts, &cases, &order)); weighted > best.WeightedScore {
-				best = Schedule{Acts: slices.Clone(played), WeightedScore: weighted}
+			weighted, played := playInPlace(&cases, arrange(acts, &cases, &order))
+			switch {
+			case weighted > best.WeightedScore:
+				best = Schedule{slices.Clone(played), Optimum{weighted, weighLeft(&cases, played)}}
+			case weighted == best.WeightedScore:
+				best.Left = max(best.Left, weighLeft(&cases, played))
 			}
 		}
 	}
 	return best
 }
 
-// Optima caches the weighted scores of the best schedules, at most 32,768 of them, because each
-// requires a search. The zero value is ready, and safe for concurrent use.
+// weighLeft returns Optimum.Left of a schedule.
+func weighLeft(cases *[Size]Case, played []Act) (left int64) {
+	var ended [Size]int
+	for _, a := range played {
+		if a.Kind != Category && a.Kind != Priority {
+			ended[a.Ticket]++
+		}
+	}
+	for i, c := range cases {
+		if IsPressing(c.Priority) && ended[i] < 2 {
+			left += PriorityWeight(c.Priority)
+		}
+	}
+	return left
+}
+
+// Optima caches the optima of shifts, at most 32,768 of them, because each requires a search. The
+// zero value is ready, and safe for concurrent use.
 type Optima struct{ byCases sync.Map }
 
-// Of returns the weighted score of the best schedule.
-func (o *Optima) Of(cases [Size]Case) int64 {
+// Of returns the optimum of a shift.
+func (o *Optima) Of(cases [Size]Case) Optimum {
 	if known, ok := o.byCases.Load(cases); ok {
-		return known.(int64)
+		return known.(Optimum)
 	}
-	weighted := FindBestSchedule(cases).WeightedScore
-	o.byCases.Store(cases, weighted)
-	return weighted
+	found := FindBestSchedule(cases).Optimum
+	o.byCases.Store(cases, found)
+	return found
 }
 
 // OneByOne returns the perfect acts that finish each ticket before the next is begun.

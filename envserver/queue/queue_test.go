@@ -139,10 +139,28 @@ func TestBestIsBest(t *testing.T) {
 		for i, from := range order {
 			moved[i] = cases[from]
 		}
-		if got := optima.Of(moved); got != best.WeightedScore || optima.Of(moved) != got {
-			t.Fatalf("in another order of arrival the best earns %d, not %d", got, best.WeightedScore)
+		if got := optima.Of(moved); got != best.Optimum || optima.Of(moved) != got {
+			t.Fatalf("in another order of arrival the best is %+v, not %+v", got, best.Optimum)
 		}
 	})
+}
+
+func TestLeft(t *testing.T) {
+	urgent, high, low := queue.Case{Priority: "urgent"}, queue.Case{Priority: "high"}, queue.Case{Priority: "low"}
+	escalated := queue.Case{Priority: "high", Escalate: true}
+	tests := map[string]struct {
+		cases [queue.Size]queue.Case
+		want  int64
+	}{
+		"the low one is left":           {[queue.Size]queue.Case{urgent, high, low, low, low}, 0},
+		"one of equal ones is left":     {[queue.Size]queue.Case{high, high, high, high, high}, 3},
+		"no escalation for a third one": {[queue.Size]queue.Case{escalated, escalated, escalated, low, low}, 3},
+	}
+	for name, tt := range tests {
+		if got := queue.FindBestSchedule(tt.cases).Left; got != tt.want {
+			t.Errorf("%s: %d, want %d", name, got, tt.want)
+		}
+	}
 }
 
 func TestCompose(t *testing.T) {

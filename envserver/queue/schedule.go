@@ -60,6 +60,10 @@ func PriorityWeight(priority string) int64 {
 	return weight
 }
 
+// IsPressing reports whether a ticket of that priority is urgent or high: an episode passes only if
+// these are right.
+func IsPressing(priority string) bool { return priority == "urgent" || priority == "high" }
+
 // ReplyLimit returns the minute by which a ticket of that priority must have its first reply.
 func ReplyLimit(priority string) int {
 	_, limit := priorityTerms(priority)

@@ -60,7 +60,8 @@ func (s *state) factor(t *ticketState) int64 {
 // increase as the reward, so that the rewards of an episode add up to its score despite rounding. A
 // schedule outside the documented ones can exceed the optimum, which counts as the optimum.
 func (s *state) pay(weighted int64) int64 {
-	due := min((2*1000*weighted+s.optimum)/(2*s.optimum), 1000)
+	most := s.optimum.WeightedScore
+	due := min((2*1000*weighted+most)/(2*most), 1000)
 	reward := due - s.paid
 	s.paid = due
 	return reward
@@ -175,16 +176,29 @@ func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	return final, err
 }
 
-// isWrong reports whether the decision or the reply is wrong, in a queue those of an urgent or high
-// ticket. A task without replies is right or wrong by its score alone.
+// isWrong reports whether a ticket is handled wrongly or left, in a queue an urgent or high one, of
+// which as much may be left as the best schedules leave. It compares weights, so that an equally
+// good choice isn't wrong. A task without replies is right or wrong by its score alone.
 func (s *state) isWrong() bool {
-	return s.task.Replies && slices.ContainsFunc(s.tickets, func(t ticketState) bool {
-		gold := t.ticket.Gold
-		if s.task.queue && gold.Priority != "urgent" && gold.Priority != "high" {
-			return false
+	var left int64
+	for i := range s.tickets {
+		t := &s.tickets[i]
+		priority := t.ticket.Gold.Priority
+		switch {
+		case !s.task.Replies || s.task.queue && !queue.IsPressing(priority):
+		case t.isMishandled():
+			return true
+		case t.verdict == nil || t.open():
+			left += queue.PriorityWeight(priority)
 		}
-		return !grader.IsRightDecision(gold, t.decisions()) || t.verdict == nil || !t.verdict.Right
-	})
+	}
+	return left > s.optimum.Left
+}
+
+// isMishandled reports whether a ticket was closed by a wrong decision, or its reply is wrong.
+func (t *ticketState) isMishandled() bool {
+	return !t.open() && !grader.IsRightDecision(t.ticket.Gold, t.decisions()) ||
+		t.verdict != nil && !t.verdict.Right
 }
 
 // verdicts returns the JSON of each ticket's verdict.

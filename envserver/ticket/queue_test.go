@@ -281,6 +281,49 @@ func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
 	}
 }
 
+// TestWhatTheBestLeavesCostsNoPass ends tickets of a shift of which the best schedules leave a high
+// one.
+func TestWhatTheBestLeavesCostsNoPass(t *testing.T) {
+	const right, left, unclosed, wrongReply, wrongDecision = "right", "left", "unclosed", "wrong reply", "wrong decision"
+	tests := map[string]struct {
+		urgent, high, other, low string
+		want                     bool
+	}{
+		"all right":             {right, right, right, right, false},
+		"what the best leaves":  {right, right, left, left, false},
+		"an equally good one":   {right, left, right, left, false},
+		"answered alone":        {right, right, unclosed, left, false},
+		"both":                  {right, left, left, right, true},
+		"more than it leaves":   {left, right, right, right, true},
+		"a wrong reply":         {right, right, wrongReply, right, true},
+		"a wrong decision":      {right, right, wrongDecision, right, true},
+		"a low one in a hurry":  {right, right, left, wrongReply, false},
+		"a low one sent astray": {right, right, right, wrongDecision, false},
+	}
+	for name, tt := range tests {
+		tickets := testQueue()[:4]
+		s := &state{task: testKind(judgeFunc(goodJudge)).one(tasks.QueueManagement).task,
+			optimum: queue.Optimum{Left: queue.PriorityWeight("high")}}
+		for i, how := range []string{tt.urgent, tt.high, tt.other, tt.low} {
+			tickets[i].Gold.Priority, tickets[i].Gold.Escalate = []string{"urgent", "high", "high", "low"}[i], false
+			one := ticketState{ticket: &scenarios.DrawnTicket{Served: tickets[i].Served}, status: statusResolved,
+				verdict: &grader.Verdict{Status: grader.StatusOK, Right: how != wrongReply}}
+			switch how {
+			case left:
+				one.status, one.verdict = statusOpen, nil
+			case unclosed:
+				one.status = statusPending
+			case wrongDecision:
+				one.status = statusEscalated
+			}
+			s.tickets = append(s.tickets, one)
+		}
+		if got := s.isWrong(); got != tt.want {
+			t.Errorf("%s: wrong is %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 func TestShiftDimensions(t *testing.T) {
 	// The urgent ticket (weight 4 of 13) is handled perfectly and in time; the low one (1 of 13)
 	// gets a wrong label and a late decision without a reply.

@@ -33,8 +33,8 @@ type state struct {
 	tickets []ticketState
 	// at is the index of the selected ticket.
 	at int
-	// optimum is the weighted score that earns the full score.
-	optimum int64
+	// optimum has the weighted score that earns the full score.
+	optimum queue.Optimum
 
 	step, invalid int
 	feedback      string
@@ -63,15 +63,14 @@ func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options)
 		s.feedback = "Five tickets have come in. What is left of your time and of your escalations is shown " +
 			"beside them."
 	}
-	s.optimum = s.fullScore(c.optima)
+	s.optimum = s.findOptimum(c.optima)
 	return s
 }
 
-// fullScore returns the weighted score that gives the score 1: in a queue that of the best
-// schedule, otherwise the maximum of the task.
-func (s *state) fullScore(optima *queue.Optima) int64 {
+// findOptimum returns that of the best schedules in a queue, otherwise the maximum of the task.
+func (s *state) findOptimum(optima *queue.Optima) queue.Optimum {
 	if !s.task.queue {
-		return s.task.offered * queue.InTime
+		return queue.Optimum{WeightedScore: s.task.offered * queue.InTime}
 	}
 	var cases [queue.Size]queue.Case
 	for i := range cases {

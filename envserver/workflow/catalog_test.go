@@ -194,7 +194,7 @@ func TestWrongFinalStatePreventsResolution(t *testing.T) {
 		refunded++
 		final := playAll(t, kind, w, slices.Insert(slices.Clone(w.Steps), i, w.Steps[i]))
 		if final == nil || final.Dimensions[1].Earned != 0 ||
-			final.Dimensions[0].Earned != final.Dimensions[0].Offered {
+			final.Dimensions[0].Earned != stepPoints*int64(len(w.Steps)) {
 			t.Errorf("two refunds: final = %+v, want all steps and no resolution", final)
 		}
 	})

@@ -16,6 +16,7 @@ func (s *state) clone() *state {
 	c.calls = maps.Clone(s.calls)
 	c.topics = slices.Clone(s.topics)
 	c.satisfied, c.neutrals = slices.Clone(s.satisfied), slices.Clone(s.neutrals)
+	c.needless = slices.Clone(s.needless)
 	c.breaches = slices.Clone(s.breaches)
 	return &c
 }

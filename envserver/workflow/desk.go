@@ -106,7 +106,7 @@ func (s *state) ask(args map[string]any) result {
 		s.satisfy(i)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[i].Answer}
 	}
-	s.fine(desk.AskCustomer, neutralPenalty, "a needless question")
+	s.excess(desk.AskCustomer, "a needless question")
 	for _, a := range s.workflow.Answers {
 		if episode.HasQuestionAbout(message, a.About, s.workflow.AskWords) {
 			return result{OK: true, Sent: message, Answer: a.Answer}

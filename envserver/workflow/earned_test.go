@@ -65,17 +65,17 @@ func TestCasesArePaidByWhatIsRight(t *testing.T) {
 	_, kind := publicKind(t)
 	w := caseWith(t, kind, 2)
 	look, change, last := parts(w)
-	n := int64(len(look))
+	const paid = lookUpPoints * paidLookUps
 	tests := map[string]struct {
 		actions []string
 		want    int64
 	}{
-		"look-ups alone":                 {nil, n * lookUpPoints},
-		"a refusal":                      {[]string{thanks}, stepPoints},
-		"a change without a reply":       {change[:1], n * lookUpPoints},
-		"one of two changes":             {[]string{change[0], last}, stepPoints},
-		"both changes without an answer": {[]string{change[0], change[1], thanks}, stepPoints},
-		"a wrong change too":             {[]string{change[0], wrongTeam, change[1], last}, stepPoints - wrongPenalty},
+		"look-ups alone":                 {nil, paid},
+		"a refusal":                      {[]string{thanks}, paid},
+		"a change without a reply":       {change[:1], paid},
+		"one of two changes":             {[]string{change[0], last}, paid},
+		"both changes without an answer": {[]string{change[0], change[1], thanks}, paid},
+		"a wrong change too":             {[]string{change[0], wrongTeam, change[1], last}, paid - wrongPenalty},
 		"everything":                     {[]string{change[0], change[1], last}, goldReturn(w)},
 	}
 	for name, tt := range tests {

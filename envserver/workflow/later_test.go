@@ -128,8 +128,8 @@ func TestEarlyChangesOfWrittenWorkflows(t *testing.T) {
 			action, args = desk.Readdressing, map[string]any{"order_id": "LD-1"}
 		}
 		if got := s.carryOut(action, args); len(s.backend.Refunds) > 0 || got.Error != "not done: "+s.missing() ||
-			s.penalties != wrongPenalty {
-			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.backend.Refunds), got.Error, s.penalties)
+			s.lost() != wrongPenalty {
+			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.backend.Refunds), got.Error, s.lost())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// endings are ways to end a generated case at once, by name: a reply that says nothing, the same
-// with guessed facts, and after an action.
-func endings(w *scenarios.Workflow) map[string][]string {
+// endings are ways to end a workflow at once, by name: a reply that says nothing, the same with
+// guessed facts, and after each of the actions.
+func endings(after map[string]string) map[string][]string {
 	reply := func(stated ...map[string]any) string {
 		return testkit.EncodeJSON(map[string]any{"action_type": scenarios.RespondUser, "payload": map[string]any{
 			"message": "I am sorry, we cannot do this. Finance: 3 business days.", "facts": stated}})
@@ -22,15 +23,14 @@ func endings(w *scenarios.Workflow) map[string][]string {
 	ends := map[string][]string{"reply": {reply()},
 		"guess": {reply(map[string]any{"what": "team", "value": "finance"},
 			map[string]any{"what": "next_step", "value": "refused"})}}
-	for name, action := range probes(w) {
+	for name, action := range after {
 		ends[name] = []string{action, reply()}
 	}
 	return ends
 }
 
 // TestTheEndTellsNothing lets a learner guess what is right from each field of the last observation
-// of a generated case that was given up, because the same seed can be played again. In written
-// workflows it learns how many steps are required, because each offers the same.
+// of a generated case that was given up, because the same seed can be played again.
 func TestTheEndTellsNothing(t *testing.T) {
 	stride := 1
 	if testing.Short() {
@@ -49,16 +49,47 @@ func TestTheEndTellsNothing(t *testing.T) {
 			changed := changesOf(w)
 			instances = append(instances, leak.Instance{Known: s.Category() + " " + s.Task(), Scenario: s.ID,
 				Seed: seed,
-				Seen: endsOf(t, env, endings(w)),
+				Seen: endsOf(t, env, endings(probes(w))),
 				Right: map[string]string{"changes": "by " + strings.Join(changed, "+"), "outcome": w.Decision.Outcome,
 					"whether anything changes": fmt.Sprint(len(changed) > 0)}})
 		}
 	}
 	t.Logf("%d instances with %d sights", len(instances), len(instances[0].Seen))
-	share := leak.Permission{Sights: `^(check_|look_up_|ask )`,
-		Why: "a look-up or question earns its share of those that are required"}
-	for _, found := range leak.Find(instances, leak.OfKnown(), 2, share) {
+	for _, found := range leak.Find(instances, leak.OfKnown(), 2) {
 		t.Errorf("among instances of a family, %s", found)
+	}
+}
+
+// TestTheEndOfWrittenWorkflowsTellsNothing does the same with the other workflows. An action that
+// the workflow may require says whether it does.
+func TestTheEndOfWrittenWorkflowsTellsNothing(t *testing.T) {
+	seeds, rounds := int64(40), 20
+	if testing.Short() {
+		seeds, rounds = 16, 10
+	}
+	kind, err := New(testkit.Catalog(t), offline.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var instances []leak.Instance
+	for _, s := range kind.catalog.Workflows() {
+		for seed := range seeds {
+			env := resetTo(t, kind, s, seed)
+			w := env.state.workflow
+			probes := writtenProbes(w)
+			ends := endings(probes)
+			ends["many look-ups"] = slices.Repeat([]string{probes["order"]}, w.MaxSteps)
+			instances = append(instances, leak.Instance{Known: s.Task(), Scenario: s.ID, Seed: seed,
+				Seen: endsOf(t, env, ends), Right: rightOf(w)})
+		}
+	}
+	graded := leak.Permission{Sights: `^(order|payments?|(initiate|escalate|refund|ask) ?.*)\.`,
+		Why: "a required step is paid, another one is fined"}
+	for name, by := range map[string]leak.Comparison{"the same workflow": leak.OfScenario(),
+		"other workflows": leak.OfOtherScenarios()} {
+		for _, found := range leak.Find(instances, by, rounds, graded) {
+			t.Errorf("by instances of %s, %s", name, found)
+		}
 	}
 }
 

@@ -39,7 +39,6 @@ func openSights() []leak.Permission {
 // recordedSights show records, which the decision follows from.
 func recordedSights() []leak.Permission {
 	return []leak.Permission{
-		{Sights: `probe\.(check|look_up)_.*\.reward`, Why: "dense rewards pay for a look-up that the case requires"},
 		{Sights: `probe\.` + desk.CheckShipment, Why: "a look-up shows whether there is a parcel"},
 		{Sights: `observation\.now\.day`, Why: "periods of the policy end on days"},
 		{Sights: `observation\.now\.month`, Why: "RET-4 and DMG-9 depend on the month"},

@@ -13,8 +13,8 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// paidLookUps may tell what is right.
-func paidLookUps() leak.Permission {
+// dense may tell what is right.
+func dense() leak.Permission {
 	return leak.Permission{Sights: `probe\.(order|payments?)\.reward`,
 		Why: "dense rewards pay for a look-up that the workflow requires"}
 }
@@ -68,7 +68,7 @@ func TestNoWrittenWorkflowTellsWhatIsRight(t *testing.T) {
 	t.Logf("%d instances with %d sights", len(instances), len(instances[0].Seen))
 	for name, by := range map[string]leak.Comparison{"the same workflow": leak.OfScenario(),
 		"other workflows": leak.OfOtherScenarios()} {
-		for _, found := range leak.Find(instances, by, rounds, paidLookUps()) {
+		for _, found := range leak.Find(instances, by, rounds, dense()) {
 			t.Errorf("by instances of %s, %s", name, found)
 		}
 	}
@@ -86,7 +86,7 @@ func TestLeaksOfWrittenWorkflowsAreFound(t *testing.T) {
 	for name, by := range map[string]leak.Comparison{"the same workflow": leak.OfScenario(),
 		"other workflows": leak.OfOtherScenarios()} {
 		var found []string
-		for _, f := range leak.Find(instances, by, 10, paidLookUps()) {
+		for _, f := range leak.Find(instances, by, 10, dense()) {
 			found = append(found, f.Sight+" "+f.Question)
 			if !strings.HasPrefix(f.Sight, "leak.") {
 				t.Errorf("by instances of %s, %s", name, f)

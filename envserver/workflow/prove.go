@@ -23,7 +23,7 @@ type Proof struct {
 // ProveCase checks a generated case by playing it:
 //
 //   - The required steps earn 1, and a reply without any step earns 0.
-//   - Every required look-up and question without a change and with a refusal earns at most 0.2.
+//   - Every required look-up and question without a change and with a refusal earns at most 0.12.
 //   - If one look-up or question is left out, its points are lost, and no required change that
 //     depends on it is accepted.
 //   - At every point of the required changes, each other change that can be made with the ids,
@@ -135,7 +135,7 @@ func (p *prover) proveNull() {
 }
 
 // refusalScore is the maximum score of an episode that looks everything up and settles nothing.
-const refusalScore = score.One / 5
+const refusalScore = lookUpPoints * paidLookUps * score.One / 1000
 
 func (p *prover) proveRefusal() {
 	s := p.begin()
@@ -146,7 +146,7 @@ func (p *prover) proveRefusal() {
 	}
 	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score > refusalScore {
-		p.failf("look-ups and a refusal earn more than %.1f", float64(refusalScore)/score.One)
+		p.failf("look-ups and a refusal earn more than %.2f", float64(refusalScore)/score.One)
 	}
 }
 

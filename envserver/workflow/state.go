@@ -18,11 +18,15 @@ const (
 	stepPoints       = 200 // of a required step; of all look-ups and questions of a generated case
 	resolutionPoints = 500
 	casePoints       = 800 // the resolution of a generated case
-	lookUpPoints     = 10  // of stepPoints: paid at once for a look-up or question of a generated case
+	lookUpPoints     = 60  // of stepPoints: paid for a kind of look-up of a generated case, needed or not
 	wrongPenalty     = 100 // wrong, repeated, out of order, forbidden or malformed
-	neutralPenalty   = 20  // a harmless look-up, or any step beyond the number of required steps
+	neutralPenalty   = 20  // a needless look-up, or any step beyond the number of required steps
 	exhaustedPenalty = 200 // the step limit was reached
 )
+
+// paidLookUps is how many kinds of look-ups of a generated case are paid before a right reply. Every
+// case requires as many, so that a wrong reply leaves the same in easy and hard ones.
+const paidLookUps = 2
 
 type state struct {
 	task     *task
@@ -58,9 +62,14 @@ type state struct {
 	// cause and detail are those of the failure to judge the letter that ended the episode.
 	cause, detail string
 
-	// In milli-points: earned by the resolution, lost, and already paid as reward.
-	earnedResolution, penalties, paid int64
-	fines                             []fine
+	// In milli-points: earned by the resolution, and already paid as reward.
+	earnedResolution, paid int64
+	fines                  []fine
+	// needless are fined beside a right reply alone: see excess.
+	needless []fine
+	// lookedUp are the tools with which something of a generated case was looked up or asked, as
+	// bits in the order of desk.ListTools.
+	lookedUp uint32
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
 }
@@ -108,8 +117,13 @@ type fine struct {
 }
 
 func (s *state) fine(action string, points int64, why string) {
-	s.penalties += points
 	s.fines = append(s.fines, fine{s.step, action, points, why})
+}
+
+// excess notes what need not be done. It costs only a right reply, because its fine would tell what
+// is required.
+func (s *state) excess(action, why string) {
+	s.needless = append(s.needless, fine{s.step, action, neutralPenalty, why})
 }
 
 // carryOut returns an action's result. A call that fails by the script costs nothing and doesn't
@@ -119,11 +133,14 @@ func (s *state) carryOut(action string, args map[string]any) result {
 		s.faults++
 		return newFailure("%s", fault)
 	}
-	before := s.penalties
+	before := len(s.fines)
 	answer := s.act(action, args)
-	// A generated case fines each needless look-up once.
-	if s.desk == nil && s.step-s.faults > len(s.workflow.Steps) && s.penalties-before != neutralPenalty {
-		s.fine(action, neutralPenalty, "more steps than the case needs")
+	if s.desk != nil && isLookUp(action) && answer.OK {
+		s.lookedUp |= 1 << slices.Index(desk.ListTools(), action)
+	}
+	if s.desk == nil && s.step-s.faults > len(s.workflow.Steps) &&
+		!slices.ContainsFunc(s.fines[before:], func(f fine) bool { return f.points == neutralPenalty }) {
+		s.excess(action, "more steps than the case needs")
 	}
 	return answer
 }
@@ -150,6 +167,8 @@ func (s *state) act(action string, args map[string]any) result {
 		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
 		s.satisfy(step)
+	case s.desk != nil && isLookUp(action):
+		s.excess(action, "a needless look-up")
 	case !blocked && s.isNeutral(action, args):
 		s.fine(action, neutralPenalty, "a needless look-up")
 	case blocked:
@@ -188,11 +207,11 @@ func (s *state) tooEarly(change string) bool {
 			return true
 		}
 	}
-	return s.desk != nil && !s.lookedUp(change)
+	return s.desk != nil && !s.knows(change)
 }
 
-// lookedUp reports whether the look-ups were made on which a change of this kind always depends.
-func (s *state) lookedUp(change string) bool {
+// knows reports whether the look-ups were made on which a change of this kind always depends.
+func (s *state) knows(change string) bool {
 	needs := lookUps[change]
 	return !slices.ContainsFunc(needs.tools, func(tool string) bool { return s.calls[tool] == 0 }) &&
 		!slices.ContainsFunc(needs.topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
@@ -206,6 +225,9 @@ func isChange(action string) bool {
 	}
 	return false
 }
+
+// isLookUp reports whether an action of a generated case is a look-up or a question.
+func isLookUp(action string) bool { return !isChange(action) && action != scenarios.RespondUser }
 
 // waiting lists the indices of an action's required steps that aren't done.
 func (s *state) waiting(action string) []int {
@@ -419,7 +441,23 @@ func (s *state) pay() int64 {
 	return reward
 }
 
-func (s *state) balance() int64 { return s.earnedSteps() + s.earnedResolution - s.penalties }
+func (s *state) balance() int64 { return s.earnedSteps() + s.earnedResolution - s.lost() }
+
+// fined lists the fines that count.
+func (s *state) fined() []fine {
+	if s.isRight() {
+		return slices.Concat(s.fines, s.needless)
+	}
+	return s.fines
+}
+
+// lost returns the sum of the fines that count.
+func (s *state) lost() (points int64) {
+	for _, f := range s.fined() {
+		points += f.points
+	}
+	return points
+}
 
 // final returns nil before the end of the episode.
 func (s *state) final() (*episode.Final, error) {
@@ -437,7 +475,7 @@ func (s *state) final() (*episode.Final, error) {
 	dimensions := []score.Dimension{
 		{Name: "steps", Earned: s.earnedSteps(), Offered: s.offeredSteps()},
 		{Name: "resolution", Earned: s.earnedResolution, Offered: s.offeredResolution()},
-		{Name: "penalties", Earned: -s.penalties},
+		{Name: "penalties", Earned: -s.lost()},
 	}
 	return &episode.Final{
 		Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,

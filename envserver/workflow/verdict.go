@@ -23,7 +23,7 @@ func (s *state) verdict() grader.Verdict {
 		{ID: "steps", Earned: s.earnedSteps(), Offered: s.offeredSteps()},
 		{ID: "resolution", Earned: s.earnedResolution, Offered: s.offeredResolution()},
 	}
-	for _, f := range s.fines {
+	for _, f := range s.fined() {
 		v.Criteria = append(v.Criteria, grader.Criterion{ID: fmt.Sprintf("action %d %s", f.step, f.action),
 			Earned: -f.points, Reason: f.why})
 	}

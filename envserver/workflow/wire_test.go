@@ -51,7 +51,7 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 		}
 		rewards = append(rewards, last.Reward)
 	}
-	if diff := cmp.Diff([]float64{-0.1, -0.1, -0.12, -0.12, -0.12, -0.32}, rewards); diff != "" {
+	if diff := cmp.Diff([]float64{-0.1, -0.1, -0.1, -0.1, -0.1, -0.3}, rewards); diff != "" {
 		t.Errorf("rewards on the wire (-want +got):\n%s", diff)
 	}
 	if !last.Done || last.Metadata.EpisodeScore == nil || *last.Metadata.EpisodeScore != 0 {

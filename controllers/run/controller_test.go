@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,29 @@ func TestUnreportedAttemptsAreAnnouncedOnce(t *testing.T) {
 	}
 	if got := runtest.FormatConditions(w.run().Status.Conditions); !strings.Contains(got, runtest.NotFailed) {
 		t.Errorf("conditions %s, want a run that continues", got)
+	}
+}
+
+// A deleted Job stops runners without a trace in the Job that follows.
+func TestAttemptsBeforeADeletedJob(t *testing.T) {
+	for deleted, want := range map[bool][]string{false: {"Warning EpisodesReplayed"}, true: nil} {
+		w := readyWorld(t)
+		w.mustPass()
+		if deleted {
+			if err := w.client.Delete(t.Context(), w.job()); err != nil {
+				t.Fatal(err)
+			}
+			w.mustPass()
+		}
+		w.events()
+		message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Begun: 3, Change: func(l *score.Ledger) { l.Opened += 3 }})
+		pod := runtest.EndPod(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message)
+		maps.Copy(pod.Annotations, w.job().Spec.Template.Annotations)
+		w.create(pod)
+		w.mustPass()
+		if diff := cmp.Diff(want, w.events()); diff != "" {
+			t.Errorf("deleted %v: events: %s", deleted, diff)
+		}
 	}
 }
 

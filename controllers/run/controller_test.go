@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,26 +109,50 @@ func TestUnreportedAttemptsAreAnnouncedOnce(t *testing.T) {
 	}
 }
 
-// A deleted Job stops runners without a trace in the Job that follows.
-func TestAttemptsBeforeADeletedJob(t *testing.T) {
-	for deleted, want := range map[bool][]string{false: {"Warning EpisodesReplayed"}, true: nil} {
-		w := readyWorld(t)
-		w.mustPass()
-		if deleted {
+// Whoever deletes or suspends a Job stops its runners, and the Job controller doesn't count them.
+func TestAttemptsOfRunnersStoppedWithTheirJob(t *testing.T) {
+	resumed := batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, Reason: "JobResumed"}
+	for name, tc := range map[string]struct {
+		disturb func(*world)
+		want    []string
+	}{
+		"the Job is left alone": {func(*world) {}, []string{"Warning EpisodesReplayed"}},
+		"it is deleted": {func(w *world) {
 			if err := w.client.Delete(t.Context(), w.job()); err != nil {
 				t.Fatal(err)
 			}
+		}, nil},
+		"it is suspended, and resumed by the operator": {func(w *world) {
+			job := w.job()
+			job.Status.Conditions = append(job.Status.Conditions, resumed)
+			if err := w.client.Status().Update(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		"a queue admits it for the first time": {func(w *world) {
+			run, job := w.run(), w.job()
+			run.Status.AdmissionTime = new(metav1.NewTime(w.clock.Now()))
+			job.Status.Conditions = append(job.Status.Conditions, resumed)
+			if err := errors.Join(w.client.Status().Update(t.Context(), job), w.client.Status().Update(t.Context(), run)); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"Warning EpisodesReplayed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readyWorld(t)
 			w.mustPass()
-		}
-		w.events()
-		message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Begun: 3, Change: func(l *score.Ledger) { l.Opened += 3 }})
-		pod := runtest.EndPod(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message)
-		maps.Copy(pod.Annotations, w.job().Spec.Template.Annotations)
-		w.create(pod)
-		w.mustPass()
-		if diff := cmp.Diff(want, w.events()); diff != "" {
-			t.Errorf("deleted %v: events: %s", deleted, diff)
-		}
+			tc.disturb(w)
+			w.mustPass()
+			w.events()
+			message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Begun: 3, Change: func(l *score.Ledger) { l.Opened += 3 }})
+			pod := runtest.EndPod(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message)
+			maps.Copy(pod.Annotations, w.job().Spec.Template.Annotations)
+			w.create(pod)
+			w.mustPass()
+			if diff := cmp.Diff(tc.want, w.events()); diff != "" {
+				t.Errorf("events: %s", diff)
+			}
+		})
 	}
 }
 

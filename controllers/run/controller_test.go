@@ -62,34 +62,37 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of two shards whose runners end at about the same time takes ten writes: each is of
-// another object, or before and after what is played.
+// A run of one shard takes nine writes, and each further one whose runner ends at about the same
+// time another: each is of another object, or before and after what is played.
 func TestWritesOfARun(t *testing.T) {
-	run := runtest.NewRun()
-	run.Spec.Parallelism = new(int32(2))
-	w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), run)
-	got := map[string]int{}
-	w.fault = func(write string, do func() error) error { got[write]++; return do() }
-	w.mustPass()
-	job, plan := w.job(), w.plan()
-	for shard := range 2 {
-		pod := ofJob(runtest.NewSucceededPod(t, w.run(), plan, shard), job, shard)
-		pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(w.clock.Now())
-		w.create(pod)
+	for shards := range 3 {
+		shards++
+		run := runtest.NewRun()
+		run.Spec.Parallelism = new(int32(shards)) //nolint:gosec // at most 3
+		w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), run)
+		got := map[string]int{}
+		w.fault = func(write string, do func() error) error { got[write]++; return do() }
 		w.mustPass()
+		job, plan := w.job(), w.plan()
+		for shard := range shards {
+			pod := ofJob(runtest.NewSucceededPod(t, w.run(), plan, shard), job, shard)
+			pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(w.clock.Now())
+			w.create(pod)
+			w.mustPass()
+		}
+		for range 3 {
+			w.mustPass()
+		}
+		for _, event := range w.events() {
+			got[event]++
+		}
+		want := map[string]int{"status": 3, "create *v1.Secret": 1, "create *v1.Job": 1, "create *v1.ConfigMap": 1,
+			"patch *v1.Pod": shards, "delete *v1.Job": 1, "Normal Completed": 1}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d shards: %s", shards, diff)
+		}
+		w.tableIsWhole()
 	}
-	for range 3 {
-		w.mustPass()
-	}
-	for _, event := range w.events() {
-		got[event]++
-	}
-	want := map[string]int{"status": 3, "create *v1.Secret": 1, "create *v1.Job": 1, "create *v1.ConfigMap": 1,
-		"patch *v1.Pod": 2, "delete *v1.Job": 1, "Normal Completed": 1}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	w.tableIsWhole()
 }
 
 // The event is emitted by the pass that counts the shard, and by no other.

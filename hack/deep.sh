@@ -29,6 +29,7 @@ parts=(
 	"browser     make test-browser"
 	"conformance make conformance"
 	"e2e         make test-e2e"
+	"nodes       env CSENV_CLUSTER=local NODES=2 make test-e2e E2EFLAGS=--label-filter=nodes,chaos"
 	"scale       go run ./hack/scale"
 	"abuse       go run ./hack/abuse"
 	"fuzz        fuzz"

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,34 +62,37 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of two shards whose runners end at about the same time takes ten writes: each is of
-// another object, or before and after what is played.
+// A run of one shard takes nine writes, and each further one whose runner ends at about the same
+// time another: each is of another object, or before and after what is played.
 func TestWritesOfARun(t *testing.T) {
-	run := runtest.NewRun()
-	run.Spec.Parallelism = new(int32(2))
-	w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), run)
-	got := map[string]int{}
-	w.fault = func(write string, do func() error) error { got[write]++; return do() }
-	w.mustPass()
-	job, plan := w.job(), w.plan()
-	for shard := range 2 {
-		pod := ofJob(runtest.NewSucceededPod(t, w.run(), plan, shard), job, shard)
-		pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(w.clock.Now())
-		w.create(pod)
+	for shards := range 3 {
+		shards++
+		run := runtest.NewRun()
+		run.Spec.Parallelism = new(int32(shards)) //nolint:gosec // at most 3
+		w := newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), run)
+		got := map[string]int{}
+		w.fault = func(write string, do func() error) error { got[write]++; return do() }
 		w.mustPass()
+		job, plan := w.job(), w.plan()
+		for shard := range shards {
+			pod := ofJob(runtest.NewSucceededPod(t, w.run(), plan, shard), job, shard)
+			pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(w.clock.Now())
+			w.create(pod)
+			w.mustPass()
+		}
+		for range 3 {
+			w.mustPass()
+		}
+		for _, event := range w.events() {
+			got[event]++
+		}
+		want := map[string]int{"status": 3, "create *v1.Secret": 1, "create *v1.Job": 1, "create *v1.ConfigMap": 1,
+			"patch *v1.Pod": shards, "delete *v1.Job": 1, "Normal Completed": 1}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d shards: %s", shards, diff)
+		}
+		w.tableIsWhole()
 	}
-	for range 3 {
-		w.mustPass()
-	}
-	for _, event := range w.events() {
-		got[event]++
-	}
-	want := map[string]int{"status": 3, "create *v1.Secret": 1, "create *v1.Job": 1, "create *v1.ConfigMap": 1,
-		"patch *v1.Pod": 2, "delete *v1.Job": 1, "Normal Completed": 1}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	w.tableIsWhole()
 }
 
 // The event is emitted by the pass that counts the shard, and by no other.
@@ -104,6 +109,53 @@ func TestUnreportedAttemptsAreAnnouncedOnce(t *testing.T) {
 	}
 	if got := runtest.FormatConditions(w.run().Status.Conditions); !strings.Contains(got, runtest.NotFailed) {
 		t.Errorf("conditions %s, want a run that continues", got)
+	}
+}
+
+// Whoever deletes or suspends a Job stops its runners, and the Job controller doesn't count them.
+func TestAttemptsOfRunnersStoppedWithTheirJob(t *testing.T) {
+	resumed := batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, Reason: "JobResumed"}
+	for name, tc := range map[string]struct {
+		disturb func(*world)
+		want    []string
+	}{
+		"the Job is left alone": {func(*world) {}, []string{"Warning EpisodesReplayed"}},
+		"it is deleted": {func(w *world) {
+			if err := w.client.Delete(t.Context(), w.job()); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		"it is suspended, and resumed by the operator": {func(w *world) {
+			job := w.job()
+			job.Status.Conditions = append(job.Status.Conditions, resumed)
+			if err := w.client.Status().Update(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		"a queue admits it for the first time": {func(w *world) {
+			run, job := w.run(), w.job()
+			run.Status.AdmissionTime = new(metav1.NewTime(w.clock.Now()))
+			job.Status.Conditions = append(job.Status.Conditions, resumed)
+			if err := errors.Join(w.client.Status().Update(t.Context(), job), w.client.Status().Update(t.Context(), run)); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"Warning EpisodesReplayed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readyWorld(t)
+			w.mustPass()
+			tc.disturb(w)
+			w.mustPass()
+			w.events()
+			message := runtest.SummaryOf(t, w.plan(), 2, runtest.Playing{Begun: 3, Change: func(l *score.Ledger) { l.Opened += 3 }})
+			pod := runtest.EndPod(runtest.RunnerPod(w.run(), 2), corev1.PodSucceeded, message)
+			maps.Copy(pod.Annotations, w.job().Spec.Template.Annotations)
+			w.create(pod)
+			w.mustPass()
+			if diff := cmp.Diff(tc.want, w.events()); diff != "" {
+				t.Errorf("events: %s", diff)
+			}
+		})
 	}
 }
 

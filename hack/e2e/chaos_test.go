@@ -48,9 +48,7 @@ var _ = Describe("A run under random kills", Ordered, Label("chaos"), func() {
 
 	inNamespace("csenv-e2e-chaos")
 	BeforeAll(func(ctx SpecContext) {
-		if !local {
-			Skip("the processes of the cluster are not on this machine")
-		}
+		skipUnlessLocal()
 		createModelKey(ctx)
 		apply(ctx, poolWith("shaken", "replicas: 2"))
 		awaitPool(ctx, "shaken")
@@ -163,17 +161,22 @@ func processesOfLostNode(ctx SpecContext) []int {
 	GinkgoHelper()
 	mark := "CSENV_CLUSTER_STATE=" + stateFolder(ctx) + "/second\x00"
 	pids := slices.Concat(processesWith("kubelet", "environ", mark), processesWith("containerd", "environ", mark))
+	return append(pids, processesWith("", "cgroup", "/csenv-"+strings.Join(addressesOfCluster(ctx), "-")+"-2/")...)
+}
+
+// addressesOfCluster returns the first two bytes of all addresses of the cluster.
+func addressesOfCluster(ctx SpecContext) []string {
+	GinkgoHelper()
 	network, err := os.ReadFile(filepath.Join(stateFolder(ctx), "network"))
 	Expect(err).NotTo(HaveOccurred())
-	bytes := strings.Split(string(network), ".")
-	return append(pids, processesWith("", "cgroup", "/csenv-"+bytes[0]+"-"+bytes[1]+"-2/")...)
+	return strings.Split(string(network), ".")[:2]
 }
 
 // strike kills one process of the kind, as soon as there is one, and returns its name.
 func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) (name string) {
 	GinkgoHelper()
 	if kind == "kube-apiserver" {
-		strikeAPIServer(ctx)
+		restart(ctx, kind)
 		return kind
 	}
 	selector := map[string]map[string]string{
@@ -208,11 +211,11 @@ func kill(pod corev1.Pod, program string) (hit bool) {
 	return hit
 }
 
-// strikeAPIServer kills the API server and restarts it with the same arguments.
-func strikeAPIServer(ctx SpecContext) {
+// restart kills a program of the control plane and starts it with the same arguments.
+func restart(ctx SpecContext, program string) {
 	GinkgoHelper()
-	pids := processesWith("kube-apiserver", "environ", "CSENV_CLUSTER_STATE="+stateFolder(ctx)+"\x00")
-	Expect(pids).To(HaveLen(1), "processes of the API server")
+	pids := processesWith(program, "environ", "CSENV_CLUSTER_STATE="+stateFolder(ctx)+"\x00")
+	Expect(pids).To(HaveLen(1), "processes of %s", program)
 	folder := fmt.Sprintf("/proc/%d", pids[0])
 	words := func(file string) []string {
 		text, err := os.ReadFile(filepath.Join(folder, file))

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 var _ = Describe("The content of a pool", Ordered, func() {
@@ -92,7 +93,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		played := awaitComplete(ctx, "judged")
 		Expect(played.Status.Episodes.Scored).To(BeEquivalentTo(1))
 		Expect(played.Status.Episodes.Errored).To(BeZero())
-		Expect(played.Status.Provenance.Judge).To(HavePrefix("offline"))
+		Expect(played.Status.Provenance.Judge).To(Equal(offline.Name))
 	}, SpecTimeout(specBound))
 })
 

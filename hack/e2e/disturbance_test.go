@@ -112,15 +112,114 @@ var disturbances = []disturbance{
 			`{"status":{"passRate":"1.0000","progress":"400/400"}}`)
 	}},
 	{name: "managers are killed while they count", do: killManagers},
-	{name: "the API server is killed", do: func(ctx SpecContext, _ string, _ *hold) {
-		if !local {
-			Skip("the processes of the cluster are not on this machine")
+	{name: "the API server is killed", do: killing("kube-apiserver")},
+	{name: "etcd is killed", do: killing("etcd")},
+	{name: "the Job controller and the scheduler are killed", do: killing("kube-controller-manager", "kube-scheduler")},
+	{name: "the node is rebooted", do: func(ctx SpecContext, _ string, _ *hold) {
+		skipUnlessLocal()
+		for _, pid := range processesWith("kubelet", "environ", "CSENV_CLUSTER_STATE="+stateFolder(ctx)+"\x00") {
+			Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 		}
-		strikeAPIServer(ctx)
+		stream(ctx, clusterTool, "up", "--nodes", nodes()) // which ends all pods first
+	}},
+	{name: "the nodes are cordoned, and all runners deleted", warnings: []string{v1alpha1.ReasonUnschedulable},
+		do: func(ctx SpecContext, evalrun string, _ *hold) {
+			kubectl(ctx, "cordon", "--selector=kubernetes.io/os")
+			DeferCleanup(kubectl, "uncordon", "--selector=kubernetes.io/os")
+			deletePods(ctx, podsOf(ctx, evalrun))
+			Eventually(ctx, conditionsOf).WithArguments(evalrun).Should(ContainElement(haveReason(
+				v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)))
+			kubectl(ctx, "uncordon", "--selector=kubernetes.io/os")
+		}},
+	{name: "a webhook that doesn't answer refuses pods for a while", warnings: []string{v1alpha1.ReasonRunnersRefused},
+		do: func(ctx SpecContext, evalrun string, _ *hold) {
+			apply(ctx, deadWebhook)
+			DeferCleanup(kubectl, "delete", "validatingwebhookconfiguration", "dead", "--ignore-not-found")
+			deletePods(ctx, podsOf(ctx, evalrun))
+			Eventually(ctx, conditionsOf).WithArguments(evalrun).Should(ContainElement(haveReason(
+				v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonRunnersRefused, "dead.example.com")))
+			kubectl(ctx, "delete", "validatingwebhookconfiguration", "dead")
+		}},
+	{name: "another field manager suspends the Job", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "patch", "job", evalrun, "--field-manager=other", "-p",
+			`{"spec":{"suspend":true,"parallelism":1}}`)
+		job := &batchv1.Job{}
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, job)).To(Succeed())
+			g.Expect(job.Spec.Suspend).NotTo(HaveValue(BeTrue()))
+			g.Expect(job.Spec.Parallelism).To(HaveValue(BeEquivalentTo(shards)))
+		}).Should(Succeed())
+	}},
+	{name: "the pool's status is edited", do: func(ctx SpecContext, _ string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "patch", "cse", "support", "--subresource=status", "--type=merge", "-p",
+			`{"status":{"readyReplicas":0,"tasks":null,"conditions":null}}`)
+	}},
+	{name: "the run is deleted and created again", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		recreate(ctx, evalrun, func() { kubectl(ctx, "-n", namespace, "delete", "evalrun", evalrun, timeout) })
+	}},
+	{name: "the servers' image can't be pulled for a while", do: func(ctx SpecContext, _ string, _ *hold) {
+		patch(ctx, "cse", "support", `{"spec":{"image":"nosuch.example/x:1"}}`)
+		Eventually(ctx, poolNamed).WithArguments("support").Should(HaveField("Status.Conditions", ContainElement(
+			haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed))))
+		patch(ctx, "cse", "support", `{"spec":{"image":null}}`)
+	}},
+	{name: "the processes of a server and of a runner are killed, as for memory",
+		do: func(ctx SpecContext, evalrun string, _ *hold) {
+			skipUnlessLocal()
+			Expect(kill(serversOf(ctx, "support")[0], "envserver")).To(BeTrue())
+			Expect(kill(podsOf(ctx, evalrun)[0], "runner")).To(BeTrue())
+		}},
+	{name: "servers and runners stand still for 20 seconds", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		skipUnlessLocal()
+		stopped := serversOf(ctx, "support")
+		stopped = append(stopped, podsOf(ctx, evalrun)...)
+		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+			for _, pod := range stopped {
+				for _, pid := range processesIn(string(pod.UID), "") {
+					_ = syscall.Kill(pid, signal)
+				}
+			}
+			if signal == syscall.SIGSTOP {
+				pause(ctx, 20*time.Second)
+			}
+		}
+	}},
+	{name: "the operator has no rights for a while, and all runners are deleted",
+		do: func(ctx SpecContext, evalrun string, _ *hold) {
+			kubectl(ctx, "delete", "clusterrolebinding", "csenv-manager")
+			DeferCleanup(installOperator)
+			deletePods(ctx, podsOf(ctx, evalrun))
+			installOperator(ctx) // with the CRDs
+		}},
+	{name: "the pool's Services, policies and budget are deleted", do: func(ctx SpecContext, _ string, _ *hold) {
+		kubectl(ctx, "-n", namespace, "delete", "services,networkpolicies,poddisruptionbudgets", "-l",
+			v1alpha1.LabelEnvironment+"=support")
+	}},
+	// Nobody counts such runners, so what they had begun looks like another client's.
+	{name: "the runners' finalizers are removed, and they are deleted",
+		warnings: []string{v1alpha1.ReasonEpisodesReplayed, v1alpha1.ReasonUnreportedAttempts},
+		do: func(ctx SpecContext, evalrun string, _ *hold) {
+			for _, pod := range podsOf(ctx, evalrun) {
+				pod.Finalizers = nil
+				Expect(k8s.Update(ctx, &pod)).To(Succeed())
+			}
+			deletePods(ctx, podsOf(ctx, evalrun), client.GracePeriodSeconds(0))
+		}},
+	{name: "the node evicts all pods", do: func(ctx SpecContext, _ string, _ *hold) {
+		kubectl(ctx, "taint", "nodes", "--all", "example.com/out=:NoExecute")
+		pause(ctx, 5*time.Second)
+		kubectl(ctx, "taint", "nodes", "--all", "example.com/out-")
+	}},
+	{name: "the namespace is deleted, and all in it created again", do: func(ctx SpecContext, evalrun string, _ *hold) {
+		recreate(ctx, evalrun, func() {
+			createNamespace(ctx)
+			createModelKey(ctx)
+			createSupport(ctx)
+		})
 	}},
 }
 
-var _ = Describe("A disturbed run", Ordered, func() {
+var _ = Describe("A disturbed run", Ordered, ContinueOnFailure, func() {
 	inNamespace("csenv-e2e-disturbance")
 	tasks := []string{task("ticket-classify", 10)}
 	spec := []string{"seed: 11", fmt.Sprintf("parallelism: %d", shards), "concurrency: 4",
@@ -129,8 +228,7 @@ var _ = Describe("A disturbed run", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		createModelKey(ctx)
-		apply(ctx, pooled("support", "replicas: 2", "drainTimeoutSeconds: 30"))
-		awaitPool(ctx, "support")
+		createSupport(ctx)
 		apply(ctx, serveModel(ctx).runManifest("undisturbed", "support", tasks, spec...))
 		peace = awaitComplete(ctx, "undisturbed")
 		Expect(peace.Status.Shards.Total).To(BeEquivalentTo(shards))
@@ -201,6 +299,54 @@ func warningsOf(ctx SpecContext, evalrun string) (reasons []string) {
 		}
 	}
 	return reasons
+}
+
+// createSupport creates the pool of the disturbed runs.
+func createSupport(ctx SpecContext) {
+	GinkgoHelper()
+	apply(ctx, pooled("support", "replicas: 2", "drainTimeoutSeconds: 30"))
+	awaitPool(ctx, "support")
+}
+
+// recreate creates a run again after lose has deleted it.
+func recreate(ctx SpecContext, evalrun string, lose func()) {
+	GinkgoHelper()
+	run := &v1alpha1.EvaluationRun{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, run)).To(Succeed())
+	lose()
+	run.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: evalrun}
+	Expect(k8s.Create(ctx, run)).To(Succeed())
+}
+
+// deadWebhook is asked about each new pod of the suite's namespaces, and has no server.
+const deadWebhook = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: dead}
+webhooks:
+- name: dead.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  namespaceSelector: {matchLabels: {pod-security.kubernetes.io/enforce: restricted}}
+  clientConfig: {service: {namespace: default, name: dead}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+`
+
+// killing kills processes of the control plane, which are started again at once.
+func killing(programs ...string) func(SpecContext, string, *hold) {
+	return func(ctx SpecContext, _ string, _ *hold) {
+		skipUnlessLocal()
+		for _, program := range programs {
+			restart(ctx, program)
+		}
+	}
+}
+
+func skipUnlessLocal() {
+	if !local {
+		Skip("the processes of the cluster are not on this machine")
+	}
 }
 
 // deletePods deletes pods, some of which may be gone.

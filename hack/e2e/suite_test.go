@@ -79,11 +79,14 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		run(ctx, "go", "build", "-trimpath", "-tags", shipped.Tags, "-o", clusterTool, "../cluster")
 	}
 	By("bringing the cluster up: the very first time this builds Kubernetes, which takes several minutes")
-	stream(ctx, clusterTool, "up", "--nodes", cmp.Or(os.Getenv("NODES"), "1"))
+	stream(ctx, clusterTool, "up", "--nodes", nodes())
 	local = regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 	stream(ctx, clusterTool, "load", "--image", image())
 	connect(ctx)
 }, NodeTimeout(30*time.Minute))
+
+// nodes is the number of the cluster's nodes.
+func nodes() string { return cmp.Or(os.Getenv("NODES"), "1") }
 
 // programOf returns the program that an environment variable names, from the root of the
 // repository, or "".

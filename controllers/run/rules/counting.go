@@ -39,7 +39,7 @@ func (p *pass) countSummaries() {
 		return
 	}
 	p.d.Tally = tally.FoldSummaries(tally.Expected{Plan: plan, Cipher: p.s.Cipher,
-		Sessions: int64(runner.ReadConcurrency(p.s.Run)), Resumed: isResumed(p.s.Run)}, sums, done,
+		Sessions: int64(runner.ReadConcurrency(p.s.Run)), Resumed: p.isResumed()}, sums, done,
 		p.chooseSummaries(done))
 	p.plan = plan
 	if made := p.d.Status.Provenance; p.s.Run.Spec.Agent.Container != nil {
@@ -54,10 +54,13 @@ func (p *pass) countSummaries() {
 	p.announceCounted(done.Len())
 }
 
-// isResumed reports whether the run was suspended after it had begun.
-func isResumed(run *v1alpha1.EvaluationRun) bool {
-	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSuspended)
-	return c != nil && run.Status.StartTime != nil && c.LastTransitionTime.After(run.Status.StartTime.Time)
+// isResumed reports whether the run was suspended after it had begun, or its Job by somebody else. A
+// queue's Job is suspended until its first admission.
+func (p *pass) isResumed() bool {
+	status, resumed := &p.d.Status, runner.FindResumption(p.s.Job)
+	c := meta.FindStatusCondition(p.s.Run.Status.Conditions, v1alpha1.ConditionSuspended)
+	return c != nil && status.StartTime != nil && c.LastTransitionTime.After(status.StartTime.Time) ||
+		resumed != nil && (status.AdmissionTime == nil || status.AdmissionTime.Before(resumed))
 }
 
 // writeCounted writes the figures of what this pass and earlier ones have counted.

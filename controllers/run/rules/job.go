@@ -147,10 +147,11 @@ func (p *pass) keepJob() {
 	next, job, suspended := p.makeNextJob(), p.s.Job, evaluation.IsSuspended(p.s.Run)
 	switch {
 	case job == nil:
-		p.createJob(next)
 		if next != nil {
+			next.Continues = true
 			p.d.wake(waitDelay)
 		}
+		p.createJob(next)
 	case !job.DeletionTimestamp.IsZero():
 	case !p.isJobCurrent(), next == nil && runner.IsJobActive(job), runner.IsJobActive(job) && p.changesBudget(),
 		suspended && runner.IsQueuedJob(job) && runner.IsJobActive(job),

@@ -26,6 +26,9 @@ func MakeJob(run *v1alpha1.EvaluationRun, env *v1alpha1.CustomerSupportEnv, o Op
 			Finalizers: []string{SummaryFinalizer}},
 		Spec: makePod(run, FindPoolToken(run, env), o, spec),
 	}
+	if spec.Continues {
+		template.Annotations[annotationContinues] = "1"
+	}
 	for file, text := range spec.Inputs {
 		template.Annotations[annotationOf(file)] = text
 	}

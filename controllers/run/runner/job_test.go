@@ -311,7 +311,7 @@ func TestAnnotationsOfTheJobControllerAreItsOwn(t *testing.T) {
 	run := runtest.NewRun()
 	run.Spec.Template = &v1alpha1.PodOverrides{Annotations: map[string]string{
 		batchv1.JobIndexIgnoredFailureCountAnnotation: "1000", batchv1.JobIndexFailureCountAnnotation: "1000",
-		runner.AnnotationJobAttempt: "1000"}}
+		runner.AnnotationJobAttempt: "1000", "csenv.dev/continues": "1000"}}
 	job := runner.MakeJob(run, nil, runner.Options{}, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards()})
 	pod := &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta}
 	if got := runner.CountStopped(pod); got != 0 {

@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -63,6 +64,19 @@ func FindJobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.
 	for i := range job.Status.Conditions {
 		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
 			return c
+		}
+	}
+	return nil
+}
+
+// FindResumption is when a Job was last resumed, nil for none that has never been suspended.
+func FindResumption(job *batchv1.Job) *metav1.Time {
+	if job == nil {
+		return nil
+	}
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionFalse {
+			return &c.LastTransitionTime
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ const (
 	AnnotationShards     = "csenv.dev/shards"
 	AnnotationJobAttempt = "csenv.dev/round" // numbers the job attempts of the run
 	AnnotationQueue      = "csenv.dev/queue" // the run's queue when the Job was created, "" for none
+	annotationContinues  = "csenv.dev/continues"
 
 	Container      = "runner"
 	AgentContainer = "agent"
@@ -66,6 +67,7 @@ type JobSpec struct {
 	JobAttempt int32
 	Shards     score.IndexSet
 	Suspended  bool
+	Continues  bool              // runners of another Job may have played the shards
 	Digest     string            // of the plan and of the agent that runners read
 	Budget     *score.Budget     // of the shards, nil without one
 	Inputs     map[string]string // which the Job contains, nil if they are in the ConfigMap

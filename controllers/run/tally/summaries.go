@@ -51,7 +51,7 @@ type Expected struct {
 	Cipher cipher.AEAD // of sealed ledgers, nil if the pool's key isn't known
 	// Sessions is the number of sessions of a runner.
 	Sessions int64
-	// Resumed is true of a run that was suspended, which the Job doesn't count.
+	// Resumed is true of a run that was suspended, which the Job controller doesn't count.
 	Resumed bool
 }
 

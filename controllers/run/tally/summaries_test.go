@@ -176,7 +176,7 @@ func TestFoldFlagsUnreportedEpisodes(t *testing.T) {
 	}
 }
 
-// A suspension stops runners without a trace in the Job that goes on.
+// A suspension stops runners, and the Job controller doesn't count them.
 func TestAttemptsBeforeASuspension(t *testing.T) {
 	run, plan := runtest.BeginRun(t)
 	message := runtest.SummaryOf(t, plan, 0, runtest.Playing{Begun: 3, Change: func(l *score.Ledger) { l.Opened += 3 }})

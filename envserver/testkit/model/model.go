@@ -143,6 +143,9 @@ func (e *Endpoint) Calls() int64 { return e.calls.Load() }
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked, err := readRequest(r)
+	if errors.Is(err, errLeft) {
+		return
+	}
 	if err == nil && asked.Trial() {
 		writeResponse(w, asked, map[string]any{"role": "assistant", "content": "ready"})
 		return
@@ -203,13 +206,16 @@ func TokenIDs(request int64, n int) []int32 {
 // LogProb is the log-probability of the token at a place of an answer.
 func LogProb(place int) float64 { return -0.125 * float64(place) }
 
+// errLeft means that the client ended before it had sent its request.
+var errLeft = errors.New("the client has left")
+
 func readRequest(r *http.Request) (Request, error) {
 	if r.URL.Path != "/v1/chat/completions" {
 		return Request{}, fmt.Errorf("asked at %s", r.URL.Path)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
 	if err != nil {
-		return Request{}, fmt.Errorf("reading the request: %w", err)
+		return Request{}, errLeft
 	}
 	asked := Request{Key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
 	if err := errors.Join(json.Unmarshal(body, &asked), json.Unmarshal(body, &asked.Raw)); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,70 +26,95 @@ type attack struct {
 	run  func(ctx context.Context, s *server) (string, error)
 	// on is the kind of the attacked server, nil for tickets.
 	on *kind
+	// beside happens meanwhile, nil for nothing.
+	beside func(ctx context.Context, s *server) error
 }
 
-// kind is a kind of server, with what other clients do on it.
-type kind struct {
-	args []string
-	// episode plays an episode on a connected client. It calls each for every request.
-	episode func(ctx context.Context, c *client.Client, seed int, each func(func() error) error) error
-}
-
-var (
-	tickets   = &kind{nil, playTicket}
-	workflows = &kind{[]string{"--environment", "workflow"}, playWorkflow}
-)
+func (a attack) target() *kind { return cmp.Or(a.on, tickets) }
 
 var attacks = []attack{
 	{"8 frames of 16 MiB with a million unknown members", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 8, 1, `{"type":"reset"`+manyMembers(16<<20-20)+`}`)
-	}, nil},
+	}, nil, nil},
 	{"16 resets of 16 MiB", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 16, 1, `{"type":"reset","data":{"x":"`+strings.Repeat("x", 16<<20-40)+`"}}`)
-	}, nil},
+	}, nil, nil},
 	{"16 mcp messages of 16 MiB", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 16, 1, `{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"ping","params":{`+
 			manyMembers(16<<20 - 100)[1:]+`}}}`)
-	}, nil},
+	}, nil, nil},
 	{"160 actions of 1 MiB with many members", func(ctx context.Context, s *server) (string, error) {
 		return s.sendAll(ctx, 8, 20, `{"type":"step","data":{"action_type":"resolve"`+manyMembers(1<<20-60)+`}}`)
-	}, nil},
+	}, nil, nil},
 	{"100 parallel POSTs of 1 MB to /ticket/tasks", func(ctx context.Context, s *server) (string, error) {
 		body := `{"split":"train"` + manyMembers(1_000_000) + `}`
 		return s.post(ctx, 100, 300, "/ticket/tasks", body, nil)
-	}, nil},
+	}, nil, nil},
 	{"1,200 bodies of 1 MB that stall", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 1200, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
 			strings.Repeat("x", 60_000), 25*time.Second)
-	}, nil},
+	}, nil, nil},
 	{"16,500 connections with an unfinished header of 15 KB", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 16_500, "GET /health HTTP/1.1\r\nX: "+strings.Repeat("x", 15_000), 5*time.Second)
-	}, nil},
-	{"3,000 MCP sessions without a connection", openMCPSessions, nil},
+	}, nil, nil},
+	{"3,000 MCP sessions without a connection", openMCPSessions, nil, nil},
 	{"80 messages of ligatures and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("ﷺ(", 2000))
-	}, nil},
+	}, nil, nil},
 	{"80 messages of single letters and brackets to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("a (", 1333))
-	}, nil},
+	}, nil, nil},
 	{"5,200 bodies of which a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.besides(ctx, 5200, 1, "POST /step HTTP/1.1\r\n"+unfinished, "{}")
-	}, nil},
+	}, nil, nil},
 	{"5,200 bodies of which a byte comes, from eight hosts", func(ctx context.Context, s *server) (string, error) {
 		return s.besides(ctx, 5200, 8, "POST /health HTTP/1.1\r\n"+unfinished, "{}")
-	}, nil},
+	}, nil, nil},
 	{"12 bodies of which 17 KB of 1 MB come, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.slowBodies(ctx, 17<<10)
-	}, nil},
+	}, nil, nil},
 	{"12 bodies of which all but a byte comes, renewed", func(ctx context.Context, s *server) (string, error) {
 		return s.slowBodies(ctx, 1_000_000-1)
-	}, nil},
+	}, nil, nil},
 	{"80 messages of dates to the judge", func(ctx context.Context, s *server) (string, error) {
 		return s.judgeAll(ctx, strings.Repeat("1/2 ", 1000))
-	}, nil},
+	}, nil, nil},
 	{"160 messages of dates to customers of workflows", func(ctx context.Context, s *server) (string, error) {
 		return s.askAll(ctx, strings.Repeat("1/2 1 March ", 333))
-	}, workflows},
+	}, workflows, nil},
+	{"4,800 ledgers of 120 runs of one namespace", openLedgers, runs, nil},
+	{"400 sockets without an episode on a pool for runs", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 400, 2, handshake)
+	}, runs, nil},
+	{"32 sockets that ask and don't read, while their server ends", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 32, 1, unread+handshake+manyFrames(websocket.TextMessage,
+			`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}`))
+	}, pool, leave},
+	{"200 sockets that send pings without a pause", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(websocket.PingMessage, ""))
+	}, nil, nil},
+	{"200 sockets that send invalid messages without a pause", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(websocket.TextMessage, "x"))
+	}, nil, nil},
+	{"500 requests for pages with an unfinished header of 1 MB", func(ctx context.Context, s *server) (string, error) {
+		return s.stall(ctx, 500, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 950_000), 5*time.Second)
+	}, pages, nil},
+	{"3,000 pages that are followed live", func(ctx context.Context, s *server) (string, error) {
+		return s.stall(ctx, 3000, "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n", 5*time.Second)
+	}, pages, nil},
+}
+
+// handshake opens a WebSocket, on which frames may follow.
+const handshake = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+
+// unread begins what is sent on a connection whose answers nobody reads. It is sent, too.
+const unread = "\r\n"
+
+// manyFrames returns 16 MiB of frames with a payload of at most 125 bytes.
+func manyFrames(opcode int, payload string) string {
+	frame := string([]byte{0x80 | byte(opcode), 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
+	return strings.Repeat(frame, 16<<20/len(frame))
 }
 
 // unfinished is the rest of a request of whose body one byte of a hundred comes.
@@ -121,7 +147,8 @@ func (s *server) connect(ctx context.Context) (*websocket.Conn, error) {
 }
 
 // sendAll sends the message several times on each of several sockets at a time, after the first
-// ones. An answer may have 64 KiB.
+// ones. An answer may have 64 KiB. The attacker gets at least one, and needn't get more: its own
+// messages wait for each other, and those that arrive slowly meanwhile are interrupted.
 func (s *server) sendAll(ctx context.Context, sockets, times int, message string, first ...string) (string, error) {
 	var answered, largest atomic.Int64
 	var sending sync.WaitGroup
@@ -149,7 +176,8 @@ func (s *server) sendAll(ctx context.Context, sockets, times int, message string
 		})
 	}
 	sending.Wait()
-	result := fmt.Sprintf("%d answered, at most %d bytes", answered.Load(), largest.Load())
+	result := fmt.Sprintf("%d of its %d messages answered, with %d bytes at most", answered.Load(),
+		sockets*(len(first)+times), largest.Load())
 	if answered.Load() == 0 || largest.Load() > 64<<10 {
 		return result, errors.New("the answers: " + result)
 	}
@@ -253,7 +281,7 @@ func openMCPSessions(ctx context.Context, s *server) (string, error) {
 		}
 	})
 	now, countErr := s.occupied(ctx)
-	_, others := s.play(ctx, func(ctx context.Context) { sleepContext(ctx, time.Second) })
+	_, others := s.playFor(ctx, time.Second)
 	if now.sessions > maxSessions*clientShare/100+clients {
 		err = errors.Join(err, fmt.Errorf("one client has %d of %d sessions", now.sessions, maxSessions))
 	}
@@ -329,8 +357,13 @@ func (s *server) keepUp(ctx context.Context, connections, addresses int, beginni
 				}
 				opened.Add(1)
 				stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-				_, _ = io.WriteString(conn, beginning)
-				_, _ = io.Copy(io.Discard, conn)
+				sent := make(chan struct{})
+				go func() { defer close(sent); _, _ = io.WriteString(conn, beginning) }()
+				if !strings.HasPrefix(beginning, unread) {
+					_, _ = io.Copy(io.Discard, conn)
+					_ = conn.Close()
+				}
+				<-sent
 				stop()
 				_ = conn.Close()
 			}
@@ -338,6 +371,14 @@ func (s *server) keepUp(ctx context.Context, connections, addresses int, beginni
 	}
 	dripping.Wait()
 	return opened.Load(), refused.Load()
+}
+
+// keepUpFor keeps up connections for a time.
+func (s *server) keepUpFor(ctx context.Context, connections, addresses int, beginning string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dripTime)
+	defer cancel()
+	begun, refused := s.keepUp(ctx, connections, addresses, beginning)
+	return fmt.Sprintf("%d begun, %d refused", begun, refused), nil
 }
 
 // besides keeps up unfinished requests, during which another client sends a hundred requests with a
@@ -378,4 +419,31 @@ func (s *server) askAll(ctx context.Context, text string) (string, error) {
 	const ask = `{"type":"step","data":{"action_type":"ask_customer","payload":{"message":`
 	return s.sendAll(ctx, 8, 20, ask+`"`+text+`"}}}`,
 		`{"type":"reset","data":{"task":"address-change","seed":1}}`)
+}
+
+// openLedgers ends an episode in each shard of runs of one namespace, and fetches no ledger.
+func openLedgers(ctx context.Context, s *server) (string, error) {
+	const hostile = 120
+	var played, refused atomic.Int64
+	var playing sync.WaitGroup
+	for i := range hostile {
+		r, err := planRun(fmt.Sprint("hostile-", i), "team-b", 1<<20)
+		if err != nil {
+			return "", err
+		}
+		playing.Go(func() {
+			for shard := range r.plan.Shards {
+				if ctx.Err() != nil {
+					return
+				}
+				if r.playShard(ctx, "http://"+s.Address, shard, client.Options{}, func(f func() error) error { return f() }) != nil {
+					refused.Add(1)
+				} else {
+					played.Add(1)
+				}
+			}
+		})
+	}
+	playing.Wait()
+	return fmt.Sprintf("%d shards played, %d refused", played.Load(), refused.Load()), nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
-// clients is the number of clients that play during an attack, and thinking their pause between
-// two requests.
 const (
-	clients  = 12
-	thinking = 20 * time.Millisecond
+	// clients is the number of clients that play during an attack, unless a kind has another.
+	clients = 12
+	// interval is about the time between two requests of all clients.
+	interval = 2 * time.Millisecond
 )
 
 // row is what came of an attack.
@@ -28,6 +28,18 @@ type row struct {
 	result               string
 	peak                 int64 // bytes
 	peace, war, returned time.Duration
+	// busy is the share of the processors that the machine's work took in peace, from 0 to 1.
+	busy float64
+}
+
+// isSlow reports whether the attack made the clients slow.
+func (r row) isSlow() bool { return r.war > max(slowdown*r.peace, noise) }
+
+func (r row) verdict() string {
+	if r.isSlow() {
+		return fmt.Sprintf("ok; times not compared: the machine was busy (%.0f %%) without the attack", 100*r.busy)
+	}
+	return "ok"
 }
 
 func sleepContext(ctx context.Context, d time.Duration) {
@@ -45,7 +57,7 @@ func (s *server) play(ctx context.Context, happens func(context.Context)) (time.
 	var lost []error
 	ends, end := context.WithCancel(ctx)
 	var playing sync.WaitGroup
-	for i := range clients {
+	for i := range s.kind.count() {
 		playing.Go(func() {
 			times, err := s.playOne(ctx, ends, i)
 			mu.Lock()
@@ -64,27 +76,36 @@ func (s *server) play(ctx context.Context, happens func(context.Context)) (time.
 	return took[len(took)*99/100], errors.Join(lost...)
 }
 
-// playOne plays episodes until the second context ends.
+// playFor lets clients play for a time.
+func (s *server) playFor(ctx context.Context, d time.Duration) (time.Duration, error) {
+	return s.play(ctx, func(ctx context.Context) { sleepContext(ctx, d) })
+}
+
+// playOne plays until the second context ends.
 func (s *server) playOne(ctx, until context.Context, seed int) (took []time.Duration, err error) {
-	c, err := client.Dial(ctx, "http://"+s.Address, client.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	timed := func(f func() error) error {
+	return took, s.kind.play(ctx, until, s, seed, func(f func() error) error {
 		began := time.Now()
 		err := f()
 		took = append(took, time.Since(began))
-		sleepContext(until, thinking)
+		sleepContext(until, time.Duration(s.kind.count())*interval)
 		return err
-	}
-	for until.Err() == nil {
-		seed += clients
-		if err := s.kind.episode(ctx, c, seed, timed); err != nil {
-			return took, err
+	})
+}
+
+// onSession plays episodes in one session.
+func onSession(episode func(context.Context, *client.Client, int, func(func() error) error) error) func(ctx,
+	until context.Context, s *server, seed int, each func(func() error) error) error {
+	return func(ctx, until context.Context, s *server, seed int, each func(func() error) error) error {
+		c, err := client.Dial(ctx, "http://"+s.front, client.Options{Spread: true})
+		for err == nil && until.Err() == nil {
+			seed += clients
+			err = episode(ctx, c, seed, each)
 		}
+		if c == nil {
+			return err
+		}
+		return errors.Join(err, c.Close())
 	}
-	return took, nil
 }
 
 // playTicket plays an episode of ticket-resolve.
@@ -115,18 +136,18 @@ func playActions(ctx context.Context, c *client.Client, each func(func() error) 
 	return nil
 }
 
-// watch returns the largest resident memory until the context ends.
-func (s *server) watch(ctx context.Context) (peak int64) {
+// watch returns the largest resident memory of a process until the context ends.
+func watch(ctx context.Context, pid int) (peak int64) {
 	for ctx.Err() == nil {
-		peak = max(peak, s.resident())
+		peak = max(peak, resident(pid))
 		sleepContext(ctx, 20*time.Millisecond)
 	}
 	return peak
 }
 
-// resident returns the resident memory in bytes, 0 if it can't be read.
-func (s *server) resident() int64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.PID()))
+// resident returns the resident memory of a process in bytes, 0 if it can't be read.
+func resident(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
 		return 0
@@ -135,14 +156,41 @@ func (s *server) resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// occupation is what clients occupy of a server.
-type occupation struct{ sessions, goroutines int }
+// work is the time that the processors of the machine have worked, and that of all, in ticks.
+type work struct{ worked, all float64 }
+
+func workOfMachine() (w work) {
+	text, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(line) {
+		n, _ := strconv.ParseFloat(field, 64)
+		w.all += n
+		if i != idleColumn && i != idleColumn+1 {
+			w.worked += n
+		}
+	}
+	return w
+}
+
+// idleColumn is the column of idle time in /proc/stat, before that of waiting for a disk.
+const idleColumn = 4
+
+// since is the share of the processors that worked since then.
+func (w work) since(then work) float64 { return (w.worked - then.worked) / max(w.all-then.all, 1) }
+
+// occupation is what clients occupy of a server: of the pages, descriptors alone are known.
+type occupation struct{ sessions, goroutines, descriptors int }
 
 func (s *server) occupied(ctx context.Context) (o occupation, err error) {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID()))
+	if o.descriptors = len(open); err != nil || s.Ops == "" {
+		return o, err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops+"/metrics", http.NoBody)
 	if err != nil {
 		return o, err
 	}
+	request.Header.Set("Authorization", "Bearer "+poolSecrets().Operations)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return o, err
@@ -173,7 +221,8 @@ func (s *server) awaitReturned(ctx context.Context, before occupation) error {
 	deadline := time.Now().Add(returnTime)
 	for {
 		now, err := s.occupied(ctx)
-		if err == nil && now.sessions <= before.sessions && now.goroutines <= before.goroutines+5 {
+		if err == nil && now.sessions <= before.sessions && now.goroutines <= before.goroutines+5 &&
+			now.descriptors <= before.descriptors+8 {
 			return nil
 		}
 		if time.Now().After(deadline) {

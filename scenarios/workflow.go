@@ -65,11 +65,11 @@ type Visible struct {
 
 // The actions of a workflow.
 const (
-	CheckOrderStatus = "check_order_status"
-	CheckPayment     = "check_payment"
-	InitiateRefund   = "initiate_refund"
-	EscalateIssue    = "escalate_issue"
-	RespondUser      = "respond_user"
+	CheckOrderStatus = desk.CheckOrder
+	CheckPayment     = desk.CheckPayment
+	InitiateRefund   = desk.Refunding
+	EscalateIssue    = desk.Escalating
+	RespondUser      = desk.RespondUser
 )
 
 // WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that

@@ -114,7 +114,7 @@ func (s *state) fine(action string, points int64, why string) {
 
 // carryOut returns an action's result. A call that fails by the script costs nothing and doesn't
 // count as an excess step.
-func (s *state) carryOut(action string, args map[string]any) result {
+func (s *state) carryOut(action string, args desk.Args) result {
 	if fault := s.fault(action); fault != "" {
 		s.faults++
 		return newFailure("%s", fault)
@@ -130,7 +130,7 @@ func (s *state) carryOut(action string, args map[string]any) result {
 
 // act executes an action, adds its points and costs, and returns its result. A forbidden action is
 // never a required step.
-func (s *state) act(action string, args map[string]any) result {
+func (s *state) act(action string, args desk.Args) result {
 	switch action {
 	case scenarios.RespondUser:
 		return s.respond(args)
@@ -193,19 +193,12 @@ func (s *state) tooEarly(change string) bool {
 
 // lookedUp reports whether the look-ups were made on which a change of this kind always depends.
 func (s *state) lookedUp(change string) bool {
-	needs := lookUps[change]
-	return !slices.ContainsFunc(needs.tools, func(tool string) bool { return s.calls[tool] == 0 }) &&
-		!slices.ContainsFunc(needs.topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
+	tool := desk.FindTool(change)
+	return !slices.ContainsFunc(tool.After, func(other string) bool { return s.calls[other] == 0 }) &&
+		!slices.ContainsFunc(tool.Topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
 }
 
-func isChange(action string) bool {
-	switch action {
-	case scenarios.InitiateRefund, scenarios.EscalateIssue, desk.Crediting, desk.Replacing, desk.Cancelling,
-		desk.Readdressing:
-		return true
-	}
-	return false
-}
+func isChange(tool string) bool { return desk.IsChange(tool) }
 
 // waiting lists the indices of an action's required steps that aren't done.
 func (s *state) waiting(action string) []int {
@@ -289,8 +282,8 @@ func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 
 // respond sends a message: a question that the scenario requires, or the reply that ends the
 // episode.
-func (s *state) respond(args map[string]any) result {
-	message := getString(args, "message")
+func (s *state) respond(args desk.Args) result {
+	message := args.Text("message")
 	if message == "" {
 		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")

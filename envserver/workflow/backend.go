@@ -132,7 +132,7 @@ func (s *state) unpayable(refund scenarios.Refund) string {
 	captured := 0
 	for _, p := range payments {
 		if refund.OrderID != "" && p.OrderID != refund.OrderID {
-			return fmt.Sprintf("payment %s is not of order %s", p.ID, refund.OrderID)
+			return fmt.Sprintf("payment %s isn't of %s", p.ID, refund.OrderID)
 		}
 		if p.Status == "captured" {
 			captured++
@@ -142,7 +142,7 @@ func (s *state) unpayable(refund scenarios.Refund) string {
 	case len(payments) == 0:
 		return "there is no such order or payment"
 	case refund.PaymentID == "" && captured > 1:
-		return fmt.Sprintf("payment_id is missing: order %s has several payments", refund.OrderID)
+		return fmt.Sprintf("payment_id is missing: %s has several payments", refund.OrderID)
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,28 +205,32 @@ func (r *Records) escalate(e *Effect) string {
 func showOrder(d *Desk, args Args) (Shown, string) {
 	id := args.Text("order_id")
 	o := d.Records.ShowOrder(id)
-	if o == nil {
-		return Shown{}, nothingUnder(id)
+	switch {
+	case id == "":
+		return Shown{}, "order_id is missing"
+	case o == nil:
+		return Shown{}, "there is no order " + id
 	}
 	return Shown{Found: *o, OrderStatus: o.Status}, ""
 }
 
 func showPayments(d *Desk, args Args) (Shown, string) {
-	id := args.Text("order_id")
-	v := d.Records.ShowPayments(id, args.Text("payment_id"))
+	order, payment := args.Text("order_id"), args.Text("payment_id")
+	v := d.Records.ShowPayments(order, payment)
 	var statuses []string
 	for _, p := range v.Payments {
 		if !slices.Contains(statuses, p.Status) {
 			statuses = append(statuses, p.Status)
 		}
 	}
-	if statuses == nil {
-		return Shown{}, nothingUnder(id)
+	switch {
+	case order == "" && payment == "":
+		return Shown{}, "order_id or payment_id is missing"
+	case statuses == nil:
+		return Shown{}, "there is no payment for " + cmp.Or(payment, order)
 	}
 	return Shown{Found: v, PaymentStatus: strings.Join(statuses, ", ")}, ""
 }
-
-func nothingUnder(id string) string { return fmt.Sprintf("there is nothing under the id %q", id) }
 
 func showShipments(d *Desk, args Args) (Shown, string) {
 	id := args.Text("order_id")

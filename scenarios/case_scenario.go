@@ -37,6 +37,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
+		Rules:    Rules{AsksByTool: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true},
 		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
 		Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,

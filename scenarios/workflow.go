@@ -20,6 +20,7 @@ type Workflow struct {
 	Customer   Customer
 	// Category groups the workflow in statistics: a generated case's family, or "workflow".
 	Category string `json:"-"`
+	Rules    Rules  `json:"-"`
 	Query    string
 	// Answers are what the customer of a generated case says about topics when asked, also if the
 	// case doesn't require it, and Unasked about anything else.
@@ -54,6 +55,24 @@ type Workflow struct {
 	// AllowedValues are as in ReplySpec.
 	AllowedValues []string
 	References    References
+}
+
+// Rules are how a workflow is played and paid, as far as written workflows and generated cases
+// differ.
+type Rules struct {
+	// AsksByTool means that the customer is asked with ask_customer and that every reply ends the
+	// episode.
+	AsksByTool bool
+	// FinesExcess means that each step beyond the number of required ones costs points.
+	FinesExcess bool
+	// ChangesNeedLookUps means that a change is refused before the look-ups that its tool always
+	// depends on.
+	ChangesNeedLookUps bool
+	// OtherChangesSpoil means that a change that isn't required prevents the resolution.
+	OtherChangesSpoil bool
+	// PaysLookUpsApart means that all look-ups and questions together are paid a fixed sum, and that
+	// the resolution depends on the changes alone.
+	PaysLookUpsApart bool
 }
 
 // Visible is the part of the backend's state in the first observation. "" and "unknown" both mean

@@ -91,7 +91,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
-		Category: s.Category(), ScenarioID: s.ID, Version: s.Version, Seed: seed,
+		Category: s.Category(), Rules: Rules{FinesExcess: true}, ScenarioID: s.ID, Version: s.Version, Seed: seed,
 		Now:      expr.ToNative[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(

@@ -35,7 +35,7 @@ func (s *state) callDesk(action string, args desk.Args) result {
 func (s *state) ask(args desk.Args) result {
 	message := args.Text("message")
 	switch {
-	case s.desk == nil:
+	case !s.workflow.Rules.AsksByTool:
 		s.fine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
 		return newFailure("%s isn't a tool of this task: use %s", desk.AskCustomer, scenarios.RespondUser)
 	case message == "":

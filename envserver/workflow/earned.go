@@ -4,7 +4,7 @@ package workflow
 // pays the same at once in every case, and the rest at the end, so that dense rewards don't tell
 // how many are required.
 func (s *state) earnedSteps() int64 {
-	if s.desk != nil {
+	if s.workflow.Rules.PaysLookUpsApart {
 		done, all := s.lookUps()
 		if s.outcome == "" {
 			return lookUpPoints * done
@@ -24,7 +24,7 @@ func (s *state) earnedSteps() int64 {
 // and questions alone, whatever their number: an agent that looks everything up and settles nothing
 // is paid for a fifth of the case. What its changes and its reply are worth is in the resolution.
 func (s *state) offeredSteps() int64 {
-	if s.desk != nil {
+	if s.workflow.Rules.PaysLookUpsApart {
 		return stepPoints
 	}
 	return stepPoints * int64(len(s.workflow.Steps))

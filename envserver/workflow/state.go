@@ -121,8 +121,7 @@ func (s *state) carryOut(action string, args desk.Args) result {
 	}
 	before := s.penalties
 	answer := s.act(action, args)
-	// A generated case fines each needless look-up once.
-	if s.desk == nil && s.step-s.faults > len(s.workflow.Steps) && s.penalties-before != neutralPenalty {
+	if s.workflow.Rules.FinesExcess && s.step-s.faults > len(s.workflow.Steps) && s.penalties-before != neutralPenalty {
 		s.fine(action, neutralPenalty, "more steps than the case needs")
 	}
 	return answer
@@ -158,7 +157,7 @@ func (s *state) act(action string, args desk.Args) result {
 		s.fine(action, wrongPenalty, "repeated, or not what the case requires")
 	}
 	answer := s.call(action, args)
-	if s.desk != nil && step < 0 && answer.Done != "" {
+	if s.workflow.Rules.OtherChangesSpoil && step < 0 && answer.Done != "" {
 		s.breaches = append(s.breaches, grader.Gate{ID: action, Reason: "changes what the policy leaves as it is"})
 	}
 	return answer
@@ -167,7 +166,7 @@ func (s *state) act(action string, args desk.Args) result {
 // missing says what can be missing before a change. It is the same for every change and every
 // moment of an environment's cases, so that it reveals nothing about the present one.
 func (s *state) missing() string {
-	if s.desk != nil {
+	if s.workflow.Rules.ChangesNeedLookUps {
 		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
 			"the policy that it depends on, and ask the customer for what they alone know"
 	}
@@ -177,10 +176,10 @@ func (s *state) missing() string {
 
 // tooEarly reports whether a look-up or a question is missing before a change. Neither its
 // arguments nor whether the case needs such a change matter: if only right changes were
-// refused, agents could find them by trial. In other workflows than generated cases, a kind
+// refused, agents could find them by trial. Where changes don't need look-ups of their own, a kind
 // of change may come as soon as one of its steps may.
 func (s *state) tooEarly(change string) bool {
-	if waiting := s.waiting(change); s.desk == nil && len(waiting) > 0 {
+	if waiting := s.waiting(change); !s.workflow.Rules.ChangesNeedLookUps && len(waiting) > 0 {
 		return !slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
 	}
 	for i, step := range s.workflow.Steps {
@@ -188,7 +187,7 @@ func (s *state) tooEarly(change string) bool {
 			return true
 		}
 	}
-	return s.desk != nil && !s.lookedUp(change)
+	return s.workflow.Rules.ChangesNeedLookUps && !s.lookedUp(change)
 }
 
 // lookedUp reports whether the look-ups were made on which a change of this kind always depends.
@@ -290,7 +289,7 @@ func (s *state) respond(args desk.Args) result {
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
 	breach := s.breach(scenarios.RespondUser, args)
-	if ask := s.question(message); s.desk == nil && ask >= 0 && breach == nil {
+	if ask := s.question(message); !s.workflow.Rules.AsksByTool && ask >= 0 && breach == nil {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
@@ -313,7 +312,8 @@ func (s *state) settle(args map[string]any, breach *grader.Gate) {
 		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
 		return
 	}
-	if last < 0 || !s.workflow.Steps[last].Accepts(args) || s.desk == nil && !s.ready(s.workflow.Steps[last]) {
+	if last < 0 || !s.workflow.Steps[last].Accepts(args) ||
+		!s.workflow.Rules.PaysLookUpsApart && !s.ready(s.workflow.Steps[last]) {
 		s.fine(scenarios.RespondUser, wrongPenalty, "before a required step that comes first")
 		return
 	}
@@ -356,7 +356,7 @@ func (s *state) giveUp(unjudged *episode.JudgeError) (err error) {
 
 // offeredResolution returns the points of the resolution.
 func (s *state) offeredResolution() int64 {
-	if s.desk != nil {
+	if s.workflow.Rules.PaysLookUpsApart {
 		return casePoints
 	}
 	return resolutionPoints
@@ -381,7 +381,7 @@ func (s *state) resolved(last int) bool {
 		return false
 	}
 	for i, done := range s.satisfied {
-		if !done && i != last && (s.desk == nil || isChange(s.workflow.Steps[i].Action)) {
+		if !done && i != last && (!s.workflow.Rules.PaysLookUpsApart || isChange(s.workflow.Steps[i].Action)) {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -36,6 +37,7 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
+		Rules:    Rules{AsksByTool: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true},
 		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
 		Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
@@ -65,15 +67,8 @@ func caseFacts(c *cases.Case) []Fact {
 	return facts
 }
 
-// caseMinutes are the durations of the actions of every generated case.
-var caseMinutes = sync.OnceValue(func() map[string]int {
-	minutes := map[string]int{RespondUser: 4}
-	for _, tool := range desk.ListTools() {
-		minutes[tool] = 1
-	}
-	minutes[desk.AskCustomer], minutes[desk.Refunding], minutes[desk.Escalating] = 4, 3, 2
-	return minutes
-})
+// caseMinutes are the durations of the tools in every generated case.
+var caseMinutes = sync.OnceValue(func() map[string]int { return toolMinutes(false) })
 
 // caseSteps makes the steps of the decision.
 func caseSteps(c *cases.Case) []WorkflowStep {
@@ -85,14 +80,11 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 	questions := c.Questions
 	for _, r := range c.Decision.Reads {
 		step := WorkflowStep{Action: r.Tool}
-		switch r.Tool {
-		case desk.AskCustomer:
+		if tool := desk.FindTool(r.Tool); tool.Show == nil {
 			step.Ask, step.Answer, step.About = true, questions[0].Answer, questions[0].About
 			questions = questions[1:]
-		case desk.LookUpPolicy:
-			step.Args = newEqualArgs("topic", r.Key)
-		case desk.CheckOrder, desk.CheckPayment, desk.CheckShipment:
-			step.Args = newEqualArgs("order_id", r.Key)
+		} else if needed := tool.Args[0]; !strings.HasSuffix(needed, "?") {
+			step.Args = newEqualArgs(needed, r.Key)
 		}
 		add(step)
 	}
@@ -116,14 +108,8 @@ func newEqualArgs(name string, value any) []Arg { return []Arg{{Name: name, In: 
 
 func effectArgs(e desk.Effect) []Arg {
 	var args []Arg
-	for _, arg := range [][2]string{{"order_id", e.OrderID}, {"payment_id", e.PaymentID}, {"sku", e.SKU},
-		{"address", e.Address}, {"team", e.Team}} {
-		if arg[1] != "" {
-			args = append(args, newEqualArgs(arg[0], arg[1])...)
-		}
-	}
-	if e.Amount != 0 {
-		args = append(args, newEqualArgs("amount", int64(e.Amount))...)
+	for name, value := range e.Args() {
+		args = append(args, newEqualArgs(name, value)...)
 	}
 	return args
 }

@@ -3,11 +3,13 @@ package scenarios
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/source"
 )
@@ -19,6 +21,32 @@ func (f *goodFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 		return
 	}
 	d.Mapping(n, source.ValueOf(f))
+}
+
+// FromYAML reads the name of a tool.
+func (t *toolName) FromYAML(d *source.Decoder, n *yaml.Node) {
+	var name string
+	d.Value(n, source.ValueOf(&name), strings.Join(desk.ListToolNames(true), "|"))
+	*t = toolName(name)
+}
+
+// FromYAML reads the minutes of all tools of written workflows.
+func (m *minutesFile) FromYAML(d *source.Decoder, n *yaml.Node) {
+	var minutes source.Ordered[int]
+	minutes.FromYAML(d, n)
+	names := desk.ListToolNames(true)
+	*m = minutesFile{}
+	for _, e := range minutes {
+		if !slices.Contains(names, e.Name) {
+			d.Failf(n, "unknown key %q%s", e.Name, source.SuggestWord(e.Name, names))
+		}
+		(*m)[e.Name] = e.Value
+	}
+	for _, name := range names {
+		if _, given := (*m)[name]; !given {
+			d.Failf(n, "missing key %q", name)
+		}
+	}
 }
 
 // FromYAML reads a text, or a list of texts.

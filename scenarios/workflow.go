@@ -20,6 +20,7 @@ type Workflow struct {
 	Customer   Customer
 	// Category groups the workflow in statistics: a generated case's family, or "workflow".
 	Category string `json:"-"`
+	Rules    Rules  `json:"-"`
 	Query    string
 	// Answers are what the customer of a generated case says about topics when asked, also if the
 	// case doesn't require it, and Unasked about anything else.
@@ -56,6 +57,24 @@ type Workflow struct {
 	References    References
 }
 
+// Rules are how a workflow is played and paid, as far as written workflows and generated cases
+// differ.
+type Rules struct {
+	// AsksByTool means that the customer is asked with ask_customer and that every reply ends the
+	// episode.
+	AsksByTool bool
+	// FinesExcess means that each step beyond the number of required ones costs points.
+	FinesExcess bool
+	// ChangesNeedLookUps means that a change is refused before the look-ups that its tool always
+	// depends on.
+	ChangesNeedLookUps bool
+	// OtherChangesSpoil means that a change that isn't required prevents the resolution.
+	OtherChangesSpoil bool
+	// PaysLookUpsApart means that all look-ups and questions together are paid a fixed sum, and that
+	// the resolution depends on the changes alone.
+	PaysLookUpsApart bool
+}
+
 // Visible is the part of the backend's state in the first observation. "" and "unknown" both mean
 // that it hasn't been looked up. It is never the true value.
 type Visible struct {
@@ -65,11 +84,11 @@ type Visible struct {
 
 // The actions of a workflow.
 const (
-	CheckOrderStatus = "check_order_status"
-	CheckPayment     = "check_payment"
-	InitiateRefund   = "initiate_refund"
-	EscalateIssue    = "escalate_issue"
-	RespondUser      = "respond_user"
+	CheckOrderStatus = desk.CheckOrder
+	CheckPayment     = desk.CheckPayment
+	InitiateRefund   = desk.Refunding
+	EscalateIssue    = desk.Escalating
+	RespondUser      = desk.RespondUser
 )
 
 // WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that

@@ -101,7 +101,7 @@ type caseFile struct {
 type stepFile struct {
 	expr.Item
 	ID       string                  `yaml:"id"`
-	Action   string                  `yaml:"action" enum:"check_order_status|check_payment|initiate_refund|escalate_issue|respond_user"`
+	Action   toolName                `yaml:"action"`
 	Args     source.Ordered[argFile] `yaml:"args,optional"`
 	Requires []string                `yaml:"requires,optional"`
 	Terminal bool                    `yaml:"terminal,optional"`
@@ -124,7 +124,7 @@ type argValue struct{ expr.Template }
 
 type neutralFile struct {
 	expr.Item
-	Action string                  `yaml:"action" enum:"check_order_status|check_payment|initiate_refund|escalate_issue|respond_user"`
+	Action toolName                `yaml:"action"`
 	Args   source.Ordered[argFile] `yaml:"args,optional"`
 	Max    int                     `yaml:"max,optional"`
 }
@@ -133,7 +133,7 @@ type neutralFile struct {
 type spoilerFile struct {
 	expr.Item
 	ID     string         `yaml:"id"`
-	Action string         `yaml:"action" enum:"check_order_status|check_payment|initiate_refund|escalate_issue|respond_user"`
+	Action toolName       `yaml:"action"`
 	If     expr.Predicate `yaml:"when_action,optional"`
 	Why    string         `yaml:"why,optional"`
 	Pos    source.Position
@@ -141,21 +141,18 @@ type spoilerFile struct {
 
 type faultFile struct {
 	expr.Item
-	Action string `yaml:"action" enum:"check_order_status|check_payment|initiate_refund|escalate_issue|respond_user"`
-	Call   int    `yaml:"call"`
-	Error  string `yaml:"error"`
+	Action toolName `yaml:"action"`
+	Call   int      `yaml:"call"`
+	Error  string   `yaml:"error"`
 }
 
 type limitsFile struct {
-	MaxSteps    int          `yaml:"max_steps"`
-	StepMinutes *minutesFile `yaml:"step_minutes,optional"`
+	MaxSteps    int         `yaml:"max_steps"`
+	StepMinutes minutesFile `yaml:"step_minutes,optional"`
 }
 
-// minutesFile contains the duration of each action on the simulated clock.
-type minutesFile struct {
-	CheckOrderStatus int `yaml:"check_order_status"`
-	CheckPayment     int `yaml:"check_payment"`
-	InitiateRefund   int `yaml:"initiate_refund"`
-	EscalateIssue    int `yaml:"escalate_issue"`
-	RespondUser      int `yaml:"respond_user"`
-}
+// toolName is the name of a tool that written workflows have.
+type toolName string
+
+// minutesFile contains the duration of each tool on the simulated clock, nil for those of the table.
+type minutesFile map[string]int

@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
@@ -90,7 +91,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
-		Category: s.Category(), ScenarioID: s.ID, Version: s.Version, Seed: seed,
+		Category: s.Category(), Rules: Rules{FinesExcess: true}, ScenarioID: s.ID, Version: s.Version, Seed: seed,
 		Now:      expr.ToNative[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
@@ -103,7 +104,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 		w.Goal = append(w.Goal, in.predicate(g))
 	}
 	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) Fault {
-		return Fault{Action: f.Action, Call: f.Call,
+		return Fault{Action: string(f.Action), Call: f.Call,
 			Error: f.Error}
 	})
 	w.AllowedValues = in.workflowValues(w)
@@ -127,16 +128,21 @@ func (in *instance) query(f *workflowFile, s *expr.Stream) string {
 	return in.Text(queries[s.Below(uint64(len(queries)))])
 }
 
-// minutes returns the file's minutes, or the defaults of the actions.
+// minutes returns the file's minutes, or those of the tools.
 func (f *limitsFile) minutes() map[string]int {
-	m := f.StepMinutes
-	if m == nil {
-		m = &minutesFile{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}
+	if f.StepMinutes != nil {
+		return f.StepMinutes
 	}
-	return map[string]int{
-		CheckOrderStatus: m.CheckOrderStatus, CheckPayment: m.CheckPayment, InitiateRefund: m.InitiateRefund,
-		EscalateIssue: m.EscalateIssue, RespondUser: m.RespondUser,
+	return toolMinutes(true)
+}
+
+// toolMinutes are the durations of all tools, or of those that written workflows have.
+func toolMinutes(written bool) map[string]int {
+	minutes := map[string]int{}
+	for _, name := range desk.ListToolNames(written) {
+		minutes[name] = desk.FindTool(name).Minutes
 	}
+	return minutes
 }
 
 func countTerminal(steps []WorkflowStep) int {
@@ -205,7 +211,7 @@ func (in *instance) details(files source.Ordered[expr.Text]) map[string]string {
 func (in *instance) steps(files []stepFile) []WorkflowStep {
 	steps := expr.FilterMap(&in.Scope, files, func(f stepFile) WorkflowStep {
 		return WorkflowStep{
-			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
+			ID: f.ID, Action: string(f.Action), Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
 			Terminal: f.Terminal, Ask: f.Ask, Answer: in.Text(f.Answer),
 			About: f.About,
 		}
@@ -238,13 +244,13 @@ func (in *instance) arguments(files source.Ordered[argFile]) []Arg {
 
 func (in *instance) neutral(files []neutralFile) []NeutralAction {
 	return expr.FilterMap(&in.Scope, files, func(f neutralFile) NeutralAction {
-		return NeutralAction{Action: f.Action, Args: in.arguments(f.Args), Max: max(f.Max, 1)}
+		return NeutralAction{Action: string(f.Action), Args: in.arguments(f.Args), Max: max(f.Max, 1)}
 	})
 }
 
 func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
 	return expr.FilterMap(&in.Scope, files, func(f spoilerFile) ForbiddenAction {
-		return ForbiddenAction{ID: f.ID, Action: f.Action, When: in.predicate(f.If), Why: f.Why}
+		return ForbiddenAction{ID: f.ID, Action: string(f.Action), When: in.predicate(f.If), Why: f.Why}
 	})
 }
 

@@ -1,10 +1,12 @@
 package episode
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/facts"
 )
@@ -112,14 +114,18 @@ func (f *Form) objectOf(v *Variant) string {
 }
 
 // Schemas returns the form's action schema and tools, and the schemas of the observation and the
-// state, read from schemas/observation.json and schemas/state.json of the files.
+// state, read from schemas/observation.json and schemas/state.json of the files. The text
+// "ACTION_TYPES" of the observation's schema stands for the form's types.
 func (f *Form) Schemas(files fs.FS) (s Schemas, err error) {
 	if s.Action, err = json.Marshal(f.Schema()); err != nil {
 		return Schemas{}, fmt.Errorf("writing the action schema: %w", err)
 	}
-	if s.Observation, err = fs.ReadFile(files, "schemas/observation.json"); err != nil {
+	observation, err := fs.ReadFile(files, "schemas/observation.json")
+	if err != nil {
 		return Schemas{}, fmt.Errorf("reading the observation schema: %w", err)
 	}
+	s.Observation = bytes.ReplaceAll(observation, []byte(`"ACTION_TYPES"`),
+		[]byte(`"`+strings.Join(f.types, `", "`)+`"`))
 	if s.State, err = fs.ReadFile(files, "schemas/state.json"); err != nil {
 		return Schemas{}, fmt.Errorf("reading the state schema: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // randomStream separates Random's draws from other uses of an episode's seed.
@@ -90,15 +91,19 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 		return nil, err
 	}
 	id := r.pick(append(findIDs(seen.UserQuery), "LD-000000"))
-	switch kind := r.pick([]string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund,
-		scenarios.EscalateIssue, scenarios.RespondUser}); kind {
-	case scenarios.InitiateRefund:
-		return encodeCall(kind, map[string]any{"order_id": id, "amount": 1 + r.rand.IntN(200)})
-	case scenarios.EscalateIssue:
-		return encodeCall(kind, map[string]any{"team": r.pick(values["team"])})
-	case scenarios.RespondUser:
-		return encodeCall(kind, map[string]any{"message": r.pick(values["message"]), "facts": r.facts()})
-	default:
-		return encodeCall(kind, map[string]any{"order_id": id})
+	tool := r.pick(desk.ListToolNames(true))
+	args := map[string]any{}
+	for _, arg := range desk.FindTool(tool).Args {
+		switch arg { // those that the tool can't do without
+		case "order_id":
+			args[arg] = id
+		case "amount":
+			args[arg] = 1 + r.rand.IntN(200)
+		case "facts":
+			args[arg] = r.facts()
+		case "team", "message":
+			args[arg] = r.pick(values[arg])
+		}
 	}
+	return encodeCall(tool, args)
 }

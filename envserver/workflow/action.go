@@ -43,38 +43,23 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
 		episode.FactsField(),
 	}},
-}, []episode.Variant{
-	{Type: scenarios.CheckOrderStatus, Description: "looks an order up.", Optional: []string{"payload"},
-		Properties: []string{"order_id"}},
-	{Type: scenarios.CheckPayment, Description: "looks payments up, by the order or by the payment.",
-		Optional: []string{"payload"}, Properties: []string{"order_id", "payment_id"}},
-	{Type: scenarios.InitiateRefund, Description: "sends money back; payment_id is needed where there are several " +
-		"payments.", Optional: []string{"payload"}, Properties: []string{"order_id", "amount", "payment_id"}},
-	{Type: scenarios.EscalateIssue, Description: "hands the issue to a team; order_id and reason may help that team.",
-		Optional: []string{"payload"}, Properties: []string{"team", "order_id", "reason"}},
-	{Type: desk.CheckShipment, Description: "looks the parcels of an order up." + casesOnly,
-		Optional: []string{"payload"}, Properties: []string{"order_id"}},
-	{Type: desk.LookUpCustomer, Description: "looks the customer up: level, region, subscriptions, what was given " +
-		"before." + casesOnly, Optional: []string{"payload"}, Properties: []string{"order_id"}},
-	{Type: desk.LookUpPolicy, Description: "reads a topic of the policy." + casesOnly, Optional: []string{"payload"},
-		Properties: []string{"topic"}},
-	{Type: desk.AskCustomer, Description: "asks the customer a question." + casesOnly, Optional: []string{"payload"},
-		Properties: []string{"message"}},
-	{Type: desk.Replacing, Description: "sends an item again." + casesOnly, Optional: []string{"payload"},
-		Properties: []string{"order_id", "sku"}},
-	{Type: desk.Crediting, Description: "gives store credit; order_id is needed if it is for an order." + casesOnly,
-		Optional: []string{"payload"}, Properties: []string{"order_id", "amount"}},
-	{Type: desk.Cancelling, Description: "cancels an order." + casesOnly, Optional: []string{"payload"},
-		Properties: []string{"order_id"}},
-	{Type: desk.Readdressing, Description: "changes the address of an order." + casesOnly,
-		Optional: []string{"payload"}, Properties: []string{"order_id", "address"}},
-	{Type: scenarios.RespondUser, Description: "writes to the customer and ends the episode, unless it asks for " +
-		"what the customer alone knows and the task has no ask_customer.", Optional: []string{"payload"},
-		Properties: []string{"message", "facts"}},
-})
+}, listVariants())
 
-// casesOnly ends the descriptions of the tools that only the tasks with generated cases have.
-const casesOnly = " Only in the tasks case-easy, case-medium and case-hard."
+// listVariants makes a variant of each tool.
+func listVariants() []episode.Variant {
+	var variants []episode.Variant
+	for _, t := range desk.ListTools() {
+		v := episode.Variant{Type: t.Name, Description: t.About, Optional: []string{"payload"}}
+		if t.CasesOnly {
+			v.Description += " Only in the tasks case-easy, case-medium and case-hard."
+		}
+		for _, arg := range t.Args {
+			v.Properties = append(v.Properties, strings.TrimSuffix(arg, "?"))
+		}
+		variants = append(variants, v)
+	}
+	return variants
+}
 
 // payloadFields are the payload's fields in the order of the form.
 var payloadFields = []string{"order_id", "payment_id", "sku", "amount", "address", "topic", "team", "reason", "message"}
@@ -121,11 +106,6 @@ func parseCents(text string) (scenarios.Cents, bool) {
 		return 0, false
 	}
 	return scenarios.Cents(cents), true
-}
-
-func getString(args map[string]any, field string) string {
-	s, _ := args[field].(string)
-	return s
 }
 
 func getFacts(args map[string]any) []facts.Fact {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // result is a tool's answer: a record or an error.
@@ -54,13 +55,13 @@ func encodeDocument(value any) (document, error) {
 
 // call executes an action, other than a reply, on the backend. Wrong actions are executed too: a
 // refund that is too large is still a refund.
-func (s *state) call(action string, args map[string]any) result {
+func (s *state) call(action string, args desk.Args) result {
 	if s.desk != nil {
 		return s.callDesk(action, args)
 	}
 	switch action {
 	case scenarios.CheckOrderStatus:
-		return s.lookUpOrder(getString(args, "order_id"))
+		return s.lookUpOrder(args.Text("order_id"))
 	case scenarios.CheckPayment:
 		return s.lookUpPayments(args)
 	case scenarios.InitiateRefund:
@@ -84,8 +85,8 @@ func (s *state) lookUpOrder(id string) result {
 	return result{OK: true, Order: &order}
 }
 
-func (s *state) lookUpPayments(args map[string]any) result {
-	id := cmp.Or(getString(args, "payment_id"), getString(args, "order_id"))
+func (s *state) lookUpPayments(args desk.Args) result {
+	id := cmp.Or(args.Text("payment_id"), args.Text("order_id"))
 	if id == "" {
 		return newFailure("order_id or payment_id is missing")
 	}
@@ -93,27 +94,27 @@ func (s *state) lookUpPayments(args map[string]any) result {
 	if len(payments) == 0 {
 		return newFailure("there is no payment for %s", id)
 	}
-	s.paymentStatus = joinStatuses(payments, func(p scenarios.Payment) string { return p.Status })
+	s.paymentStatus = joinStatuses(payments)
 	return result{OK: true, Payments: payments, Refunds: s.backend.RefundsOf(id)}
 }
 
 // joinStatuses joins the distinct statuses of payments.
-func joinStatuses[T any](payments []T, status func(T) string) string {
+func joinStatuses(payments []scenarios.Payment) string {
 	var different []string
 	for _, p := range payments {
-		if !slices.Contains(different, status(p)) {
-			different = append(different, status(p))
+		if !slices.Contains(different, p.Status) {
+			different = append(different, p.Status)
 		}
 	}
 	return strings.Join(different, ", ")
 }
 
-func (s *state) refund(args map[string]any) result {
+func (s *state) refund(args desk.Args) result {
 	amount, ok := args["amount"].(int64)
 	if !ok {
 		return newFailure("amount is missing or no sum of money")
 	}
-	refund := scenarios.Refund{OrderID: getString(args, "order_id"), PaymentID: getString(args, "payment_id"),
+	refund := scenarios.Refund{OrderID: args.Text("order_id"), PaymentID: args.Text("payment_id"),
 		Amount: scenarios.Cents(amount)}
 	if problem := s.unpayable(refund); problem != "" {
 		return newFailure("%s", problem)
@@ -131,7 +132,7 @@ func (s *state) unpayable(refund scenarios.Refund) string {
 	captured := 0
 	for _, p := range payments {
 		if refund.OrderID != "" && p.OrderID != refund.OrderID {
-			return fmt.Sprintf("payment %s is not of order %s", p.ID, refund.OrderID)
+			return fmt.Sprintf("payment %s isn't of %s", p.ID, refund.OrderID)
 		}
 		if p.Status == "captured" {
 			captured++
@@ -141,18 +142,18 @@ func (s *state) unpayable(refund scenarios.Refund) string {
 	case len(payments) == 0:
 		return "there is no such order or payment"
 	case refund.PaymentID == "" && captured > 1:
-		return fmt.Sprintf("payment_id is missing: order %s has several payments", refund.OrderID)
+		return fmt.Sprintf("payment_id is missing: %s has several payments", refund.OrderID)
 	}
 	return ""
 }
 
-func (s *state) openCase(args map[string]any) result {
-	team := getString(args, "team")
+func (s *state) openCase(args desk.Args) result {
+	team := args.Text("team")
 	if team == "" {
 		return newFailure("team is missing")
 	}
 	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(s.backend.Cases)+1), Team: team,
-		OrderID: getString(args, "order_id"), Reason: getString(args, "reason")}
+		OrderID: args.Text("order_id"), Reason: args.Text("reason")}
 	s.backend.Cases = append(s.backend.Cases, opened)
 	return result{OK: true, Case: &opened}
 }

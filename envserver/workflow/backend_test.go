@@ -89,11 +89,11 @@ func TestRefundsAreAssignedToOnePayment(t *testing.T) {
 	tests := map[string]struct{ payload, want string }{
 		"the only captured payment": {`{"order_id":"LD-1","amount":1}`, ""},
 		"one of two": {`{"order_id":"LD-3","amount":1}`,
-			"payment_id is missing: order LD-3 has several payments"},
+			"payment_id is missing: LD-3 has several payments"},
 		"one of two, named": {`{"order_id":"LD-3","payment_id":"PAY-4","amount":1}`, ""},
 		"only a payment":    {`{"payment_id":"PAY-4","amount":1}`, ""},
 		"payment of another order": {`{"order_id":"LD-1","payment_id":"PAY-4","amount":1}`,
-			"payment PAY-4 is not of order LD-1"},
+			"payment PAY-4 isn't of LD-1"},
 		"order without payment": {`{"order_id":"LD-2","amount":1}`, "there is no such order or payment"},
 		"unknown payment": {`{"order_id":"LD-1","payment_id":"PAY-9","amount":1}`,
 			"there is no such order or payment"},

@@ -6,7 +6,7 @@ import "math/bits"
 // of the required look-ups is paid for a right reply alone. Before and without one each kind of
 // look-up pays the same, whether or not it is required, so that no reward or score tells which are.
 func (s *state) earnedSteps() int64 {
-	if s.desk != nil {
+	if s.workflow.Rules.PaysLookUpsApart {
 		done, all := s.lookUps()
 		if s.isRight() {
 			return stepPoints * done / max(all, 1)
@@ -28,7 +28,7 @@ func (s *state) earnedSteps() int64 {
 // otherwise of as many as the agent may take, so that the score doesn't tell how many are required.
 func (s *state) offeredSteps() int64 {
 	switch {
-	case s.desk != nil:
+	case s.workflow.Rules.PaysLookUpsApart:
 		return stepPoints
 	case s.isRight():
 		return stepPoints * int64(len(s.workflow.Steps))

@@ -24,7 +24,7 @@ func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: 
 func testWorkflow() *scenarios.Workflow {
 	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
-		ScenarioID: "C99", Category: "workflow", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
+		ScenarioID: "C99", Category: "workflow", Rules: scenarios.Rules{FinesExcess: true}, Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
 		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
 		Visible: scenarios.Visible{OrderStatus: "unknown"},
 		State: scenarios.Backend{

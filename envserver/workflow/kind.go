@@ -86,7 +86,7 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k.schemas.Allowed = map[string][]string{}
 	for _, t := range k.tasks {
 		if !t.Generated {
-			k.schemas.Allowed[t.Name] = writtenActions()
+			k.schemas.Allowed[t.Name] = desk.ListToolNames(true)
 		}
 	}
 	return k, err
@@ -102,14 +102,6 @@ func NewJudged(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 		k.judge, k.scale = judge, judge.Name()
 	}
 	return k, err
-}
-
-// writtenActions are the types of actions of the tasks with written workflows.
-func writtenActions() []string {
-	return slices.DeleteFunc(actionForm.Types(), func(name string) bool {
-		return slices.Contains([]string{desk.CheckShipment, desk.LookUpCustomer, desk.LookUpPolicy, desk.AskCustomer,
-			desk.Replacing, desk.Crediting, desk.Cancelling, desk.Readdressing}, name)
-	})
 }
 
 // The methods below implement episode.Kind.

@@ -2,7 +2,9 @@ package workflow
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/facts"
@@ -86,10 +88,10 @@ func (p *prover) take(s *state, step scenarios.WorkflowStep) {
 	}
 }
 
-func (p *prover) do(s *state, action string, args map[string]any) {
+func (p *prover) do(s *state, action string, args map[string]any) result {
 	s.step++
 	s.calls[action]++
-	s.carryOut(action, args)
+	return s.carryOut(action, args)
 }
 
 // arguments returns a payload that the step accepts.
@@ -184,8 +186,10 @@ func (p *prover) proveChanges() {
 	}
 	// Everything else is looked up too, so that no change is refused.
 	s.topics = desk.ListTopics()
-	for _, tool := range []string{desk.LookUpCustomer, desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
-		s.calls[tool]++
+	for _, tool := range desk.ListTools() {
+		if tool.Show != nil {
+			s.calls[tool.Name]++
+		}
 	}
 	others := p.changes()
 	for at := first; at < len(p.workflow.Steps); at++ {
@@ -198,93 +202,89 @@ func (p *prover) proveChanges() {
 
 func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 	args := buildArguments(e)
-	if step, _ := s.nextStep(e.Tool, args); step >= 0 {
-		return // it is a required one
+	if step, _ := s.nextStep(e.Tool, args); step >= 0 || s.desk.Problem(e) != "" {
+		return // it is a required one, or can't be made
 	}
 	p.Tried++
-	p.do(s, e.Tool, args)
-	if len(s.breaches) > 0 {
+	if done := p.do(s, e.Tool, args).Done; done == "" || len(s.breaches) > 0 {
 		return
 	}
 	for _, step := range p.workflow.Steps[at:] {
 		p.take(s, step)
 	}
-	before := p.workflow.Desk.Records
-	if changed := len(s.desk.Refunds)+len(s.desk.Credits)+len(s.desk.Cases) > len(before.Refunds)+len(before.Credits)+
-		len(before.Cases)+p.required(); s.earnedResolution > 0 && changed {
+	if s.earnedResolution > 0 {
 		p.failf("%s %v is accepted beside what is required", e.Tool, args)
 	}
 }
 
-// required is the number of required changes that add a record.
-func (p *prover) required() int {
-	n := 0
-	for _, step := range p.workflow.Steps {
-		if slices.Contains([]string{desk.Refunding, desk.Crediting, desk.Escalating}, step.Action) {
-			n++
-		}
-	}
-	return n
-}
-
-func buildArguments(e desk.Effect) map[string]any {
-	args := map[string]any{}
-	for name, value := range map[string]string{"order_id": e.OrderID, "payment_id": e.PaymentID, "sku": e.SKU,
-		"address": e.Address, "team": e.Team} {
-		if value != "" {
-			args[name] = value
-		}
-	}
-	if e.Amount != 0 {
-		args["amount"] = int64(e.Amount)
-	}
-	return args
-}
+func buildArguments(e desk.Effect) desk.Args { return maps.Collect(e.Args()) }
 
 // changes lists the changes that can be made with what the agent can see.
 func (p *prover) changes() []desk.Effect {
-	r := p.workflow.Desk.Records
-	var amounts []desk.Cents
-	add := func(sum desk.Cents) {
-		if sum > 0 && !slices.Contains(amounts, sum) {
-			amounts = append(amounts, sum)
+	visible := p.visible()
+	var out []desk.Effect
+	for _, tool := range desk.ListTools() {
+		if tool.Apply == nil {
+			continue
+		}
+		calls := []desk.Args{{}}
+		for _, arg := range tool.Args {
+			name, optional := strings.CutSuffix(arg, "?")
+			var longer []desk.Args
+			for _, call := range calls {
+				if optional {
+					longer = append(longer, call)
+				}
+				for _, value := range visible[name] {
+					with := maps.Clone(call)
+					with[name] = value
+					longer = append(longer, with)
+				}
+			}
+			calls = longer
+		}
+		for _, call := range calls {
+			out = append(out, desk.NewEffect(tool.Name, call))
 		}
 	}
+	return out
+}
+
+// visible are the values that the agent can see, by the names of arguments.
+func (p *prover) visible() map[string][]any {
+	r := p.workflow.Desk.Records
+	out := map[string][]any{"address": {"1 Another Street, Otherton"}}
+	add := func(name string, value any) {
+		if !slices.Contains(out[name], value) {
+			out[name] = append(out[name], value)
+		}
+	}
+	for _, team := range []string{"finance", "logistics", "security", "trust", "privacy"} {
+		add("team", team)
+	}
 	for _, v := range append(r.Values(), p.workflow.Desk.Policy.Values()...) {
-		add(v.Amount)
+		if v.Amount > 0 {
+			add("amount", int64(v.Amount))
+		}
 	}
 	for _, step := range p.workflow.Steps {
 		for _, a := range step.Args {
-			if sum, ok := a.In[0].(int64); ok {
-				add(desk.Cents(sum))
+			if sum, ok := a.In[0].(int64); ok && sum > 0 {
+				add("amount", sum)
 			}
 		}
 	}
-	var out []desk.Effect
-	for _, team := range []string{"finance", "logistics", "security", "trust", "privacy"} {
-		out = append(out, desk.Effect{Tool: desk.Escalating, Team: team})
-	}
-	ids := append(make([]string, 0, 4), "")
 	for _, o := range r.Orders {
-		ids = append(ids, o.ID)
-		out = append(out, desk.Effect{Tool: desk.Cancelling, OrderID: o.ID},
-			desk.Effect{Tool: desk.Readdressing, OrderID: o.ID, Address: "1 Another Street, Otherton"})
+		add("order_id", o.ID)
 		for _, it := range o.Items {
-			out = append(out, desk.Effect{Tool: desk.Replacing, OrderID: o.ID, SKU: it.SKU})
+			add("sku", it.SKU)
 		}
 	}
 	for _, sub := range r.Subscriptions {
-		ids = append(ids, sub.ID)
+		add("order_id", sub.ID)
 	}
-	for _, sum := range amounts {
-		for _, id := range ids {
-			out = append(out, desk.Effect{Tool: desk.Crediting, OrderID: id, Amount: sum},
-				desk.Effect{Tool: desk.Refunding, OrderID: id, Amount: sum})
-		}
-		for _, pay := range r.Payments {
-			out = append(out, desk.Effect{Tool: desk.Refunding, PaymentID: pay.ID, Amount: sum},
-				desk.Effect{Tool: desk.Refunding, OrderID: pay.OrderID, PaymentID: pay.ID, Amount: sum})
-		}
+	for _, pay := range r.Payments {
+		add("payment_id", pay.ID)
 	}
 	return out
 }

@@ -128,17 +128,17 @@ func (s *state) excess(action, why string) {
 
 // carryOut returns an action's result. A call that fails by the script costs nothing and doesn't
 // count as an excess step.
-func (s *state) carryOut(action string, args map[string]any) result {
+func (s *state) carryOut(action string, args desk.Args) result {
 	if fault := s.fault(action); fault != "" {
 		s.faults++
 		return newFailure("%s", fault)
 	}
 	before := len(s.fines)
 	answer := s.act(action, args)
-	if s.desk != nil && isLookUp(action) && answer.OK {
-		s.lookedUp |= 1 << slices.Index(desk.ListTools(), action)
+	if s.workflow.Rules.PaysLookUpsApart && isLookUp(action) && answer.OK {
+		s.lookedUp |= 1 << slices.Index(desk.ListToolNames(false), action)
 	}
-	if s.desk == nil && s.step-s.faults > len(s.workflow.Steps) &&
+	if s.workflow.Rules.FinesExcess && s.step-s.faults > len(s.workflow.Steps) &&
 		!slices.ContainsFunc(s.fines[before:], func(f fine) bool { return f.points == neutralPenalty }) {
 		s.excess(action, "more steps than the case needs")
 	}
@@ -147,7 +147,7 @@ func (s *state) carryOut(action string, args map[string]any) result {
 
 // act executes an action, adds its points and costs, and returns its result. A forbidden action is
 // never a required step.
-func (s *state) act(action string, args map[string]any) result {
+func (s *state) act(action string, args desk.Args) result {
 	switch action {
 	case scenarios.RespondUser:
 		return s.respond(args)
@@ -167,7 +167,7 @@ func (s *state) act(action string, args map[string]any) result {
 		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
 		s.satisfy(step)
-	case s.desk != nil && isLookUp(action):
+	case s.workflow.Rules.PaysLookUpsApart && isLookUp(action):
 		s.excess(action, "a needless look-up")
 	case !blocked && s.isNeutral(action, args):
 		s.fine(action, neutralPenalty, "a needless look-up")
@@ -177,7 +177,7 @@ func (s *state) act(action string, args map[string]any) result {
 		s.fine(action, wrongPenalty, "repeated, or not what the case requires")
 	}
 	answer := s.call(action, args)
-	if s.desk != nil && step < 0 && answer.Done != "" {
+	if s.workflow.Rules.OtherChangesSpoil && step < 0 && answer.Done != "" {
 		s.breaches = append(s.breaches, grader.Gate{ID: action, Reason: "changes what the policy leaves as it is"})
 	}
 	return answer
@@ -186,7 +186,7 @@ func (s *state) act(action string, args map[string]any) result {
 // missing says what can be missing before a change. It is the same for every change and every
 // moment of an environment's cases, so that it reveals nothing about the present one.
 func (s *state) missing() string {
-	if s.desk != nil {
+	if s.workflow.Rules.ChangesNeedLookUps {
 		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
 			"the policy that it depends on, and ask the customer for what they alone know"
 	}
@@ -196,10 +196,10 @@ func (s *state) missing() string {
 
 // tooEarly reports whether a look-up or a question is missing before a change. Neither its
 // arguments nor whether the case needs such a change matter: if only right changes were
-// refused, agents could find them by trial. In other workflows than generated cases, a kind
+// refused, agents could find them by trial. Where changes don't need look-ups of their own, a kind
 // of change may come as soon as one of its steps may.
 func (s *state) tooEarly(change string) bool {
-	if waiting := s.waiting(change); s.desk == nil && len(waiting) > 0 {
+	if waiting := s.waiting(change); !s.workflow.Rules.ChangesNeedLookUps && len(waiting) > 0 {
 		return !slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
 	}
 	for i, step := range s.workflow.Steps {
@@ -207,24 +207,17 @@ func (s *state) tooEarly(change string) bool {
 			return true
 		}
 	}
-	return s.desk != nil && !s.knows(change)
+	return s.workflow.Rules.ChangesNeedLookUps && !s.knows(change)
 }
 
 // knows reports whether the look-ups were made on which a change of this kind always depends.
 func (s *state) knows(change string) bool {
-	needs := lookUps[change]
-	return !slices.ContainsFunc(needs.tools, func(tool string) bool { return s.calls[tool] == 0 }) &&
-		!slices.ContainsFunc(needs.topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
+	tool := desk.FindTool(change)
+	return !slices.ContainsFunc(tool.After, func(other string) bool { return s.calls[other] == 0 }) &&
+		!slices.ContainsFunc(tool.Topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
 }
 
-func isChange(action string) bool {
-	switch action {
-	case scenarios.InitiateRefund, scenarios.EscalateIssue, desk.Crediting, desk.Replacing, desk.Cancelling,
-		desk.Readdressing:
-		return true
-	}
-	return false
-}
+func isChange(tool string) bool { return desk.IsChange(tool) }
 
 // isLookUp reports whether an action of a generated case is a look-up or a question.
 func isLookUp(action string) bool { return !isChange(action) && action != scenarios.RespondUser }
@@ -311,15 +304,15 @@ func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 
 // respond sends a message: a question that the scenario requires, or the reply that ends the
 // episode.
-func (s *state) respond(args map[string]any) result {
-	message := getString(args, "message")
+func (s *state) respond(args desk.Args) result {
+	message := args.Text("message")
 	if message == "" {
 		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
 	breach := s.breach(scenarios.RespondUser, args)
-	if ask := s.question(message); s.desk == nil && ask >= 0 && breach == nil {
+	if ask := s.question(message); !s.workflow.Rules.AsksByTool && ask >= 0 && breach == nil {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
@@ -342,7 +335,8 @@ func (s *state) settle(args map[string]any, breach *grader.Gate) {
 		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
 		return
 	}
-	if last < 0 || !s.workflow.Steps[last].Accepts(args) || s.desk == nil && !s.ready(s.workflow.Steps[last]) {
+	if last < 0 || !s.workflow.Steps[last].Accepts(args) ||
+		!s.workflow.Rules.PaysLookUpsApart && !s.ready(s.workflow.Steps[last]) {
 		s.fine(scenarios.RespondUser, wrongPenalty, "before a required step that comes first")
 		return
 	}
@@ -385,7 +379,7 @@ func (s *state) giveUp(unjudged *episode.JudgeError) (err error) {
 
 // offeredResolution returns the points of the resolution.
 func (s *state) offeredResolution() int64 {
-	if s.desk != nil {
+	if s.workflow.Rules.PaysLookUpsApart {
 		return casePoints
 	}
 	return resolutionPoints
@@ -410,7 +404,7 @@ func (s *state) resolved(last int) bool {
 		return false
 	}
 	for i, done := range s.satisfied {
-		if !done && i != last && (s.desk == nil || isChange(s.workflow.Steps[i].Action)) {
+		if !done && i != last && (!s.workflow.Rules.PaysLookUpsApart || isChange(s.workflow.Steps[i].Action)) {
 			return false
 		}
 	}

@@ -177,8 +177,8 @@ func (c *compiler) request(r *requestFile) {
 
 func (c *compiler) faults(files []faultFile) {
 	for _, f := range files {
-		if !slices.Contains(desk.ListTools(), f.Tool) {
-			c.failf(f.Pos, "tool is one of %s, got %q", strings.Join(desk.ListTools(), ", "), f.Tool)
+		if tools := desk.ListToolNames(false); !slices.Contains(tools, f.Tool) || f.Tool == desk.RespondUser {
+			c.failf(f.Pos, "tool is one of %s, and not %s, got %q", strings.Join(tools, ", "), desk.RespondUser, f.Tool)
 		}
 	}
 }

@@ -2,26 +2,6 @@ package desk
 
 import "time"
 
-// The tools that read.
-const (
-	CheckOrder     = "check_order_status"
-	CheckPayment   = "check_payment"
-	CheckShipment  = "check_shipment"
-	LookUpCustomer = "look_up_customer"
-	LookUpPolicy   = "look_up_policy"
-	AskCustomer    = "ask_customer"
-)
-
-// The tools that change the records.
-const (
-	Refunding    = "initiate_refund"
-	Crediting    = "issue_credit"
-	Replacing    = "replace_item"
-	Cancelling   = "cancel_order"
-	Readdressing = "change_address"
-	Escalating   = "escalate_issue"
-)
-
 // Request is what a customer wants, as an adult would understand the message. Fields that the kind
 // doesn't need are zero. What it claims may be wrong: the records decide.
 type Request struct {
@@ -68,17 +48,6 @@ type Read struct {
 	Key string
 }
 
-// Effect is a call of a tool that changes the records. Zero fields aren't arguments.
-type Effect struct {
-	Tool      string
-	OrderID   string
-	PaymentID string
-	SKU       string
-	Amount    Cents
-	Address   string
-	Team      string
-}
-
 // Fact is a value that the reply must state. Exactly one of the values is set.
 type Fact struct {
 	// Slot says what the value is: "refund_amount", "return_deadline", "team", …
@@ -87,10 +56,4 @@ type Fact struct {
 	Day    time.Time
 	Days   int64
 	Text   string
-}
-
-// ListTools are all tools of the desk but the reply.
-func ListTools() []string {
-	return []string{CheckOrder, CheckPayment, CheckShipment, LookUpCustomer, LookUpPolicy, AskCustomer,
-		Refunding, Crediting, Replacing, Cancelling, Readdressing, Escalating}
 }

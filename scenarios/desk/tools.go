@@ -1,167 +1,185 @@
 package desk
 
 import (
-	"fmt"
+	"iter"
 	"slices"
+	"sync"
 )
 
-// The methods below are what the desk's tools show and do.
+// The names of tools that the policy and agents use.
+const (
+	CheckOrder     = "check_order_status"
+	CheckPayment   = "check_payment"
+	CheckShipment  = "check_shipment"
+	LookUpCustomer = "look_up_customer"
+	LookUpPolicy   = "look_up_policy"
+	AskCustomer    = "ask_customer"
+	RespondUser    = "respond_user"
 
-// Clone returns a copy whose orders, refunds, credits and cases can be changed.
-func (r *Records) Clone() *Records {
-	c := *r
-	c.Orders = slices.Clone(r.Orders)
-	c.Refunds, c.Credits, c.Cases = slices.Clone(r.Refunds), slices.Clone(r.Credits), slices.Clone(r.Cases)
-	return &c
+	Refunding    = "initiate_refund"
+	Crediting    = "issue_credit"
+	Replacing    = "replace_item"
+	Cancelling   = "cancel_order"
+	Readdressing = "change_address"
+	Escalating   = "escalate_issue"
+)
+
+// Tool is a tool of the desk. What agents are offered, what scenario files may name, and what the
+// pages of docs say are derived from these rows.
+type Tool struct {
+	Name string
+	// About says what the tool does.
+	About string
+	// Args are the names of the arguments in the action's form, with a ? if the tool works without.
+	Args []string
+	// CasesOnly means that written workflows don't have the tool.
+	CasesOnly bool
+	// Minutes is the tool's duration on the simulated clock.
+	Minutes int
+
+	// Show is set if the tool reads. It returns what is shown, or why nothing is.
+	Show func(*Desk, Args) (Shown, string)
+
+	// Check and Apply are set if the tool changes the records. Check returns why the change can't be
+	// made at all, "" if it can. Apply makes it and says what was done.
+	Check, Apply func(*Records, *Effect) string
+	// After and Topics are the look-ups and the topics of the policy on which the change depends in
+	// every generated case, whatever is right.
+	After, Topics []string
+	// NextStep is what a customer may be told of the change, a value of the fact next_step, and
+	// AtOnce means that it is done on the same day.
+	NextStep string
+	AtOnce   bool
 }
 
-// CustomerView is the result of look_up_customer.
-type CustomerView struct {
-	Customer
-	Subscriptions []Subscription `json:"subscriptions,omitempty"`
-	Outages       []Outage       `json:"outages,omitempty"`
-	Refunds       []Refund       `json:"refunds,omitempty"`
-	Credits       []Credit       `json:"credits,omitempty"`
+var tools = []Tool{
+	{Name: CheckOrder, About: "looks an order up.", Args: []string{"order_id"}, Minutes: 1, Show: showOrder},
+	{Name: CheckPayment, About: "looks payments up, by the order or by the payment.",
+		Args: []string{"order_id", "payment_id?"}, Minutes: 1, Show: showPayments},
+	{Name: Refunding, About: "sends money back; payment_id is needed where there are several payments.",
+		Args: []string{"order_id", "amount", "payment_id?"}, Minutes: 3,
+		Check: (*Records).unpayable, Apply: (*Records).refund, NextStep: "refunded", AtOnce: true,
+		After: []string{LookUpCustomer, CheckPayment}, Topics: []string{"money", "authority"}},
+	{Name: Escalating, About: "hands the issue to a team; order_id and reason may help that team.",
+		Args: []string{"team", "order_id?", "reason?"}, Minutes: 2,
+		Check: (*Records).unassigned, Apply: (*Records).escalate, NextStep: "handed_over",
+		After: []string{LookUpCustomer}, Topics: []string{"authority"}},
+	{Name: CheckShipment, About: "looks the parcels of an order up.",
+		Args: []string{"order_id"}, CasesOnly: true, Minutes: 1, Show: showShipments},
+	{Name: LookUpCustomer, About: "looks the customer up: level, region, subscriptions, what was given before.",
+		Args: []string{"order_id?"}, CasesOnly: true, Minutes: 1, Show: showCustomer},
+	{Name: LookUpPolicy, About: "reads a topic of the policy.",
+		Args: []string{"topic"}, CasesOnly: true, Minutes: 1, Show: showPolicy},
+	{Name: AskCustomer, About: "asks the customer a question.", Args: []string{"message"}, CasesOnly: true, Minutes: 4},
+	{Name: Replacing, About: "sends an item again.", Args: []string{"order_id", "sku"}, CasesOnly: true, Minutes: 1,
+		Check: (*Records).irreplaceable, Apply: (*Records).replace, NextStep: "replaced",
+		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"damage", "authority"}},
+	{Name: Crediting, About: "gives store credit; order_id is needed if it is for an order.",
+		Args: []string{"order_id?", "amount"}, CasesOnly: true, Minutes: 1,
+		Check: (*Records).uncreditable, Apply: (*Records).credit, NextStep: "credited", AtOnce: true,
+		After: []string{LookUpCustomer}, Topics: []string{"authority"}},
+	{Name: Cancelling, About: "cancels an order.", Args: []string{"order_id"}, CasesOnly: true, Minutes: 1,
+		Check: (*Records).unordered, Apply: (*Records).cancel, NextStep: "cancelled", AtOnce: true,
+		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"money"}},
+	{Name: Readdressing, About: "changes the address of an order.", Args: []string{"order_id", "address"},
+		CasesOnly: true, Minutes: 1,
+		Check: (*Records).unaddressed, Apply: (*Records).readdress, NextStep: "changed", AtOnce: true,
+		After: []string{LookUpCustomer, CheckOrder}, Topics: []string{"delivery"}},
+	{Name: RespondUser, About: "writes to the customer and ends the episode, unless it asks for what the customer " +
+		"alone knows and the task has no ask_customer.", Args: []string{"message", "facts"}, Minutes: 4},
 }
 
-// ShowCustomer returns the customer with what was given before. The orders and payments for which
-// it was given are left out: an order whose id the customer doesn't give has to be asked for, and
-// another customer's order isn't named.
-func (r *Records) ShowCustomer() CustomerView {
-	v := CustomerView{r.Customer, r.Subscriptions, r.Outages, slices.Clone(r.Refunds), slices.Clone(r.Credits)}
-	for i := range v.Refunds {
-		v.Refunds[i].OrderID, v.Refunds[i].PaymentID = "", ""
+// ListTools are all tools of the desk, in the order in which agents are offered them.
+func ListTools() []Tool { return slices.Clone(tools) }
+
+var toolsByName = sync.OnceValue(func() map[string]*Tool {
+	byName := make(map[string]*Tool, len(tools))
+	for i := range tools {
+		byName[tools[i].Name] = &tools[i]
 	}
-	for i := range v.Credits {
-		v.Credits[i].OrderID = ""
+	return byName
+})
+
+// FindTool returns the tool of a name, nil if there is none.
+func FindTool(name string) *Tool { return toolsByName()[name] }
+
+// ListToolNames lists the names of all tools, or of those that written workflows have.
+func ListToolNames(written bool) []string {
+	var names []string
+	for i := range tools {
+		if !written || !tools[i].CasesOnly {
+			names = append(names, tools[i].Name)
+		}
 	}
-	return v
+	return names
 }
 
-// ShowOrder returns an order, nil if there is none.
-func (r *Records) ShowOrder(id string) *Order {
-	i := slices.IndexFunc(r.Orders, func(o Order) bool { return o.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return &r.Orders[i]
+// IsChange reports whether a tool of that name changes the records.
+func IsChange(name string) bool {
+	t := FindTool(name)
+	return t != nil && t.Apply != nil
 }
 
-// PaymentsView is the result of check_payment.
-type PaymentsView struct {
-	Payments []Payment `json:"payments"`
-	Refunds  []Refund  `json:"refunds,omitempty"`
-	Credits  []Credit  `json:"credits,omitempty"`
+// Args are the arguments of a call by name: texts, and the amount in cents as an int64.
+type Args map[string]any
+
+// Text returns an argument, "" if it isn't given.
+func (a Args) Text(name string) string {
+	text, _ := a[name].(string)
+	return text
 }
 
-// ShowPayments returns the payments of an order or a subscription, or the payment of an id, with
-// what was given back.
-func (r *Records) ShowPayments(order, payment string) PaymentsView {
-	var v PaymentsView
-	for _, p := range r.Payments {
-		if payment != "" && p.ID == payment || payment == "" && order != "" && p.OrderID == order {
-			v.Payments = append(v.Payments, p)
-			order = p.OrderID
-		}
-	}
-	if len(v.Payments) == 0 {
-		return v
-	}
-	for _, f := range r.Refunds {
-		if f.OrderID == order {
-			v.Refunds = append(v.Refunds, f)
-		}
-	}
-	for _, c := range r.Credits {
-		if c.OrderID == order {
-			v.Credits = append(v.Credits, c)
-		}
-	}
-	return v
+// Shown is what a tool that reads shows.
+type Shown struct {
+	// Found are records, nil if Policy is set: a section of the policy.
+	Found  any
+	Policy string
+	// OrderStatus and PaymentStatus are the statuses among the records, "" if there is none.
+	OrderStatus, PaymentStatus string
 }
 
-// ShowShipments returns the parcels of an order.
-func (r *Records) ShowShipments(order string) []Shipment {
-	var out []Shipment
-	for _, s := range r.Shipments {
-		if s.OrderID == order {
-			out = append(out, s)
-		}
-	}
-	return out
+// Effect is a call of a tool that changes the records. Zero fields aren't arguments.
+type Effect struct {
+	Tool      string
+	OrderID   string
+	PaymentID string
+	SKU       string
+	Amount    Cents
+	Address   string
+	Team      string
 }
 
-// Problem returns why a change can't be made at all, "" if it can. It doesn't say whether it is
-// right.
-func (r *Records) Problem(e Effect) string {
-	switch e.Tool {
-	case Escalating:
-		if e.Team == "" {
-			return "team is missing"
-		}
-		return ""
-	case Refunding:
-		return r.unpayable(e)
-	case Crediting:
-		if e.Amount <= 0 {
-			return noAmount
-		}
-		if e.OrderID == "" {
-			return ""
-		}
-	}
-	o := r.ShowOrder(e.OrderID)
-	switch {
-	case o == nil:
-		return fmt.Sprintf("there is no order %q", e.OrderID)
-	case e.Tool == Readdressing && e.Address == "":
-		return "address is missing"
-	case e.Tool == Replacing && !slices.ContainsFunc(o.Items, func(it Item) bool { return it.SKU == e.SKU }):
-		return fmt.Sprintf("order %s has no item %q", e.OrderID, e.SKU)
-	}
-	return ""
+// effectText is an argument of an effect.
+type effectText struct {
+	name string
+	text *string
 }
 
-const noAmount = "amount is missing or no sum of money"
-
-// unpayable returns why a refund can't be assigned to one payment, "" if it can.
-func (r *Records) unpayable(e Effect) string {
-	if e.Amount <= 0 {
-		return noAmount
-	}
-	payments := r.ShowPayments(e.OrderID, e.PaymentID).Payments
-	captured := 0
-	for _, p := range payments {
-		if e.OrderID != "" && p.OrderID != e.OrderID {
-			return fmt.Sprintf("payment %s isn't of %s", p.ID, e.OrderID)
-		}
-		if p.Status == "captured" {
-			captured++
-		}
-	}
-	switch {
-	case len(payments) == 0:
-		return "there is no such order or payment"
-	case e.PaymentID == "" && captured > 1:
-		return fmt.Sprintf("payment_id is missing: %s has several payments", e.OrderID)
-	}
-	return ""
+func (e *Effect) texts() []effectText {
+	return []effectText{{"order_id", &e.OrderID}, {"payment_id", &e.PaymentID}, {"sku", &e.SKU},
+		{"address", &e.Address}, {"team", &e.Team}}
 }
 
-// Apply makes a change.
-func (r *Records) Apply(e Effect) {
-	switch e.Tool {
-	case Refunding:
-		r.Refunds = append(r.Refunds, Refund{ID: fmt.Sprintf("RF-%d", len(r.Refunds)+1), OrderID: e.OrderID,
-			PaymentID: e.PaymentID, Amount: e.Amount})
-	case Crediting:
-		r.Credits = append(r.Credits, Credit{ID: fmt.Sprintf("CR-%d", len(r.Credits)+1), OrderID: e.OrderID,
-			Amount: e.Amount})
-	case Cancelling:
-		r.ShowOrder(e.OrderID).Status = "cancelled"
-	case Readdressing:
-		r.ShowOrder(e.OrderID).Address = e.Address
-	case Escalating:
-		r.Cases = append(r.Cases, Case{ID: fmt.Sprintf("CASE-%d", len(r.Cases)+1), Team: e.Team})
+// NewEffect returns the effect of a call.
+func NewEffect(tool string, args Args) Effect {
+	amount, _ := args["amount"].(int64)
+	e := Effect{Tool: tool, Amount: Cents(amount)}
+	for _, arg := range e.texts() {
+		*arg.text = args.Text(arg.name)
+	}
+	return e
+}
+
+// Args yields the effect's arguments by name.
+func (e *Effect) Args() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, arg := range e.texts() {
+			if *arg.text != "" && !yield(arg.name, *arg.text) {
+				return
+			}
+		}
+		if e.Amount != 0 {
+			yield("amount", int64(e.Amount))
+		}
 	}
 }

@@ -217,9 +217,9 @@ func (t *truth) periods(r Request) {
 // done tells the steps that were taken.
 func (t *truth) done() {
 	for _, e := range t.decision.Effects {
-		t.texts("next_step", map[string]string{Refunding: "refunded", Crediting: "credited", Replacing: "replaced",
-			Cancelling: "cancelled", Readdressing: "changed", Escalating: "handed_over"}[e.Tool])
-		if e.Tool != Escalating && e.Tool != Replacing {
+		tool := FindTool(e.Tool)
+		t.texts("next_step", tool.NextStep)
+		if tool.AtOnce {
 			t.days("done_by", t.Now)
 		}
 		if e.Tool == Crediting {

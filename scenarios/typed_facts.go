@@ -101,7 +101,7 @@ func checkFacts(c *expr.Compiler, files []factFile) {
 		switch {
 		case f.Judged == f.What.Given():
 			c.Failf(f.Pos, "fact %s (%s) needs either what, a name of the vocabulary such as team, or judged: true if "+
-				"only a model can read it: docs/scenarios.md lists the names", f.ID, f.Slot)
+				"only a model can read it: docs/facts.md lists the names", f.ID, f.Slot)
 		case f.Judged && len(f.Also) > 0:
 			c.Failf(f.Pos, "fact %s is judged: also belongs to a fact with what", f.ID)
 		}

@@ -2,8 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -79,18 +77,4 @@ func TestRequiredFacts(t *testing.T) {
 		}
 	})
 	t.Logf("%d required facts in good replies, %d missed", total, missed)
-}
-
-// The page about scenarios lists the vocabulary.
-func TestPageListsTheVocabulary(t *testing.T) {
-	page, err := os.ReadFile("../docs/scenarios.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range facts.Vocabulary() {
-		row := fmt.Sprintf("| `%s` | %s | %s | %s |", n.What, n.Type, n.Meaning, n.Example)
-		if !strings.Contains(string(page), row) {
-			t.Errorf("docs/scenarios.md lacks %q", row)
-		}
-	}
 }

@@ -89,7 +89,7 @@ type Agent struct {
 // with the run's name: reset(run="NAME"), or reset(run="NAMESPACE/NAME") if the pool is in another
 // namespace than the run.
 type ExternalAgentSpec struct {
-	// episodes is the number of episodes, including errored ones, after which the run is complete,
+	// episodes is how many episodes the run collects before it is complete, errored ones included,
 	// from 1 to 2147483648. The final number may be higher, because servers deliver episodes in
 	// batches. If unset, the run ends with activeDeadlineSeconds.
 	// +kubebuilder:validation:Minimum=1
@@ -142,10 +142,10 @@ type OpenAIAgentSpec struct {
 	// +optional
 	MaxTokens *int32 `json:"maxTokens,omitempty"`
 
-	// maxConversationBytes limits the messages of a request, without the instructions and tools,
-	// from 4096 to 8388608. Above it, the texts of old turns are left out, down to half of it. A
-	// conversation that the endpoint refuses as too long is halved whatever the limit. Defaults to
-	// 98304.
+	// maxConversationBytes is the size above which the oldest turns of a conversation are shortened
+	// until it is half as large, without instructions and tools, from 4096 to 8388608. A
+	// conversation that the endpoint refuses as too long is halved whatever the limit. Raise it for
+	// models with a long context. Defaults to 98304.
 	// +kubebuilder:validation:Minimum=4096
 	// +kubebuilder:validation:Maximum=8388608
 	// +optional
@@ -166,14 +166,15 @@ type OpenAIAgentSpec struct {
 	// +optional
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// systemPrompt replaces the built-in instructions.
+	// systemPrompt replaces csenv's description of the job, in at most 32768 characters.
+	// Instructions for the form of answers are always added.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32768
 	// +optional
 	SystemPrompt string `json:"systemPrompt,omitempty"`
 
-	// extraBody is a JSON object whose members are added to every request, for extensions of the
-	// endpoint.
+	// extraBody is a JSON object whose members are added to every request, for example
+	// {"reasoning_effort": "low"}.
 	// +kubebuilder:validation:XPreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -182,8 +183,8 @@ type OpenAIAgentSpec struct {
 
 // HTTPAgentSpec configures a policy behind a URL.
 type HTTPAgentSpec struct {
-	// url receives the observation, the history and the action schema by POST, and answers with an
-	// action.
+	// url is where the runner asks for each action: it sends observation, history and action schema
+	// as JSON by POST, and expects {"action": {...}}.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[!"$-.0->A-~]+(/[!"$-~]*)?$')`,message="write a URL like http://policy.team.svc:8080/act: with http:// or https:// and a host, without blanks, user, password and fragment"
@@ -207,7 +208,8 @@ type HTTPAgentSpec struct {
 // ContainerAgentSpec configures a policy in a container beside each runner. It serves the protocol
 // of an HTTP policy on localhost.
 type ContainerAgentSpec struct {
-	// image is the image of the container.
+	// image is the container's image. It must run as a user other than root, with a numeric USER or
+	// template.securityContext.runAsUser.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[!-~]+$')`,message="name an image in ASCII without blanks"
@@ -248,8 +250,9 @@ type ContainerAgentSpec struct {
 	// +optional
 	VolumeMounts []PodVolumeMount `json:"volumeMounts,omitempty"`
 
-	// startTimeoutSeconds limits the time from the container's start until it listens, in seconds,
-	// from 1 to 86400. It is restarted after that. Defaults to 600.
+	// startTimeoutSeconds is how long the container may take to listen on port, in seconds, from 1
+	// to 86400; then it is restarted. If it was restarted and ten minutes have passed since the
+	// runner was scheduled, the run fails with RunnersNotStarted. Defaults to 600.
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400

@@ -37,8 +37,8 @@ const (
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonRollingOut: servers are being replaced, added or removed.
 	ReasonRollingOut = "RollingOut"
-	// ReasonUpdatePostponed: another release of the operator will replace the servers, after those
-	// of other pools.
+	// ReasonUpdatePostponed: the servers will be replaced because the operator was updated; other
+	// pools are updated first.
 	ReasonUpdatePostponed = "UpdatePostponed"
 	// ReasonRolledOut: all servers run the newest template.
 	ReasonRolledOut = "RolledOut"
@@ -46,7 +46,7 @@ const (
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonImagePullFailed: the image can't be pulled.
 	ReasonImagePullFailed = "ImagePullFailed"
-	// ReasonCrashLoop: a server keeps ending.
+	// ReasonCrashLoop: a server keeps exiting.
 	ReasonCrashLoop = "CrashLoop"
 	// ReasonStartFailed: a server's container can't be created.
 	ReasonStartFailed = "StartFailed"
@@ -67,7 +67,8 @@ const (
 	// ReasonJudgeNotReady: the judge's endpoint refuses or doesn't answer, so servers accept no
 	// sessions. A run waits until the judge can grade.
 	ReasonJudgeNotReady = "JudgeNotReady"
-	// ReasonLedgerKeyUnreadable: the Secret of the pool's ledger key is missing or has another key.
+	// ReasonLedgerKeyUnreadable: the Secret with the pool's ledger key is missing, or contains a
+	// different key.
 	ReasonLedgerKeyUnreadable = "LedgerKeyUnreadable"
 	// ReasonSuspended: operatingMode or suspend pauses the pool or run.
 	ReasonSuspended = "Suspended"
@@ -84,7 +85,7 @@ const (
 	ReasonHealthy = "Healthy"
 )
 
-// Reasons of a CustomerSupportEnv's events that are no condition's.
+// Events of a CustomerSupportEnv that no condition shows.
 const (
 	// ReasonScaledUp: servers are added.
 	ReasonScaledUp = "ScaledUp"
@@ -121,9 +122,10 @@ const (
 	// spec.results.
 	ConditionResultsStored = "ResultsStored"
 	// ConditionAgentReady is True when a runner has played two turns of a made-up episode with the
-	// agent's model as it plays the others, and says what the endpoint answers with and refuses. It
-	// is False if the run failed because the agent's endpoint can't be used. It is absent before
-	// the first shard is counted, and for agents that are no models.
+	// agent's model as it plays all others. Its message says in what form the endpoint answers and
+	// which parts of a request it refuses. It is False if the run failed because the agent's
+	// endpoint can't be used. It is absent before the first shard is counted, and for agents that
+	// aren't language models.
 	ConditionAgentReady = "AgentReady"
 	// ConditionPlayedOnce is False if servers have graded an episode again, or begun more attempts
 	// than the runners report. Such a run is on no leaderboard. It is absent otherwise.
@@ -158,12 +160,12 @@ const (
 	ReasonThresholdsMissed = "ThresholdsMissed"
 	// ReasonThresholdsPending: the run isn't complete, so its figures aren't final.
 	ReasonThresholdsPending = "ThresholdsPending"
-	// ReasonCompared: status.baseline has the difference to the baseline.
+	// ReasonCompared: status.baseline shows the difference to the baseline.
 	ReasonCompared = "Compared"
 	// ReasonNotComparable: the run can't be compared with its baseline. status.baseline.message
 	// says why.
 	ReasonNotComparable = "NotComparable"
-	// ReasonBaselineNotFound: there is no run of the baseline's name yet.
+	// ReasonBaselineNotFound: no run has the baseline's name yet.
 	ReasonBaselineNotFound = "BaselineNotFound"
 	// ReasonWaitingForBaseline: the baseline has not ended yet.
 	ReasonWaitingForBaseline = "WaitingForBaseline"
@@ -207,7 +209,7 @@ const (
 	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
 	ReasonShardsFailed = "ShardsFailed"
 	// ReasonAgentRefused: the agent's endpoint refuses every request, for example because of a
-	// wrong key or model. The message has its answer.
+	// wrong key or model. The message quotes its answer.
 	ReasonAgentRefused = "AgentRefused"
 	// ReasonAgentUnavailable: the agent's endpoint didn't answer before anything was played.
 	ReasonAgentUnavailable = "AgentUnavailable"
@@ -221,7 +223,8 @@ const (
 	ReasonEditedByHand = "EditedByHand"
 	// ReasonWithinBudget: the run has used no more than spec.budget allows.
 	ReasonWithinBudget = "WithinBudget"
-	// ReasonWaitingForCapacity: every session of the pool is in use, and the runners wait for one.
+	// ReasonWaitingForCapacity: every session of the pool is in use, and the runners wait for a
+	// free one.
 	ReasonWaitingForCapacity = "WaitingForCapacity"
 	// ReasonSidecarRunning: a runner has ended, but another container keeps its pod running, for
 	// example the proxy of a service mesh. The message names it.
@@ -244,14 +247,14 @@ const (
 	ReasonTooManyErrored = "TooManyErrored"
 	// ReasonGradedAgain: servers have graded more episodes than the run counts.
 	ReasonGradedAgain = "GradedAgain"
-	// ReasonUnreportedAttempts: servers have begun more attempts than the runners report, and than
-	// those that were stopped could have begun.
+	// ReasonUnreportedAttempts: servers have begun more attempts than the runners report and
+	// stopped runners could have begun.
 	ReasonUnreportedAttempts = "UnreportedAttempts"
 	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed during the run.
 	ReasonEnvironmentChanged = "EnvironmentChanged"
 )
 
-// Reasons of an EvaluationRun's events that are no condition's.
+// Events of an EvaluationRun that no condition shows.
 const (
 	// ReasonProgress: another quarter of the shards is in the figures.
 	ReasonProgress = "Progress"

@@ -56,7 +56,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	Sessions *SessionCounts `json:"sessions,omitempty"`
 
-	// episodes counts the episodes that the current servers have ended since their start.
+	// episodes counts the episodes that have ended on the servers that run now. It begins again at
+	// 0 when servers are replaced: use EvaluationRuns for results.
 	// +optional
 	Episodes *PoolEpisodes `json:"episodes,omitempty"`
 
@@ -84,14 +85,16 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`
 
-	// judge names the scale on which replies are judged: rules or facts-v1, facts compared exactly
-	// and the letter not judged; or llm:MODEL@RUBRIC, letter judged by that model.
+	// judge is the scale on which replies are judged: facts-v1 (facts compared exactly, the letter
+	// not judged), llm:MODEL@RUBRIC (the letter judged by that model), or rules of an earlier
+	// release. Runs on different scales can't be compared.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Judge string `json:"judge,omitempty"`
 
-	// ledgerPublicKey is the Ed25519 key, in base64, that verifies the servers' signatures of
-	// scores.
+	// ledgerPublicKey is the public half of the pool's signing key (Ed25519, base64), which
+	// verifies scores. To replace a lost or leaked key, set the annotation
+	// csenv.dev/replace-ledger-key to this value.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LedgerPublicKey string `json:"ledgerPublicKey,omitempty"`
@@ -108,7 +111,8 @@ type CustomerSupportEnvStatus struct {
 
 // BegunRuns count the runs of a namespace that have begun on a pool.
 type BegunRuns struct {
-	// namespace is that of the runs, or "*" for those of all namespaces that have no entry.
+	// namespace is the namespace of the runs, or "*" for the runs of all namespaces without an
+	// entry.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
@@ -129,7 +133,7 @@ type BegunRuns struct {
 const (
 	// OtherNamespaces is the entry of the namespaces that have none of their own.
 	OtherNamespaces = "*"
-	// maxRunNamespaces and maxLatestRuns bound what a pool's status has of its runs.
+	// maxRunNamespaces and maxLatestRuns bound what a pool's status keeps of its runs.
 	maxRunNamespaces, maxLatestRuns = 512, 8
 )
 

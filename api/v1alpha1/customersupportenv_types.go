@@ -147,31 +147,33 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Sessions SessionLimits `json:"sessions,omitzero"`
 
-	// drainTimeoutSeconds is the time that a terminating server continues to serve its sessions, in
-	// seconds, from 0 to 86400. drainPolicy says what becomes of sessions that last longer.
-	// Defaults to 3600.
+	// drainTimeoutSeconds is how long a server that is being removed keeps serving its open
+	// sessions, in seconds, from 0 to 86400. In the second half of that time, sessions end between
+	// two episodes. drainPolicy decides about those that are left. Defaults to 3600.
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	DrainTimeoutSeconds *int32 `json:"drainTimeoutSeconds,omitempty"`
 
-	// drainPolicy is what a terminating server does with sessions that exceed drainTimeoutSeconds:
-	// Cut ends them, HandOver moves their episodes to other servers of the pool and closes their
-	// sockets with code 1012, after which csenv's typed clients connect again and continue.
-	// Sessions of planned runs, and those without a socket, are always cut. Defaults to Cut.
+	// drainPolicy decides about sessions that are open after drainTimeoutSeconds: Cut ends them;
+	// HandOver moves their episodes to other servers with free sessions and closes their sockets
+	// with code 1012, after which csenv's typed clients connect again and continue. Sessions of a
+	// run's runners, and those without a socket, are always cut. Defaults to Cut.
 	// +kubebuilder:default=Cut
 	// +optional
 	DrainPolicy DrainPolicy `json:"drainPolicy,omitempty"`
 
-	// rewardMode is the reward mode of clients that don't request one: Dense pays each step for its
-	// change of the score, Terminal pays everything on the last step. Evaluation runs always use
-	// Terminal. Defaults to Terminal.
+	// rewardMode is when rewards are paid to clients that don't request a mode: Dense pays each
+	// step the change of the score, Terminal pays the whole score with the last step. Evaluation
+	// runs always use Terminal. Defaults to Terminal.
 	// +kubebuilder:default=Terminal
 	// +optional
 	RewardMode RewardMode `json:"rewardMode,omitempty"`
 
-	// judge configures the judge of replies. Defaults to the offline judge.
+	// judge grades the replies to customers. Defaults to the offline judge. A change replaces the
+	// servers; if it changes the scale (type, model or onFailure), runs that are being played fail
+	// with EnvironmentChanged.
 	// +kubebuilder:default={type: Offline}
 	// +optional
 	Judge Judge `json:"judge,omitzero"`
@@ -190,15 +192,17 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Service PoolService `json:"service,omitzero"`
 
-	// networkPolicy is Managed: port 8000 admits the namespaces that access allows, or every client
-	// if the Service has type NodePort or LoadBalancer, and port 9000 admits only the operator's
+	// networkPolicy is Managed: the operator restricts port 8000 to the namespaces that access allows
+	// (not at all if the Service has type NodePort or LoadBalancer), and port 9000 to its own
 	// namespace and those with the label metrics=enabled; or Unmanaged: there is no NetworkPolicy.
-	// Defaults to Managed.
+	// It needs a network plugin that enforces policies. Defaults to Managed.
 	// +kubebuilder:default=Managed
 	// +optional
 	NetworkPolicy NetworkPolicyMode `json:"networkPolicy,omitempty"`
 
-	// template changes the server pods, for example their resources and placement.
+	// template changes the servers' pods: labels, annotations, resources, env, placement, priority,
+	// image pull secrets, users and volumes. A change replaces the servers, which drain first.
+	// Security settings beyond users and groups can't be changed.
 	// +optional
 	Template *PodOverrides `json:"template,omitempty"`
 }
@@ -206,9 +210,9 @@ type CustomerSupportEnvSpec struct {
 // Autoscaling adds and removes servers to keep sessions free.
 // +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas must not exceed maxReplicas"
 type Autoscaling struct {
-	// minReplicas is the minimum number of servers, from 0 to 1000. With 0, a pool without sessions
-	// is scaled to zero after scaleDownDelaySeconds, and gets a server again when an EvaluationRun
-	// waits for it. Defaults to 1.
+	// minReplicas is the minimum number of servers, from 0 to 1000. With 0, an idle pool has no
+	// server after scaleDownDelaySeconds, and only an EvaluationRun starts one: other clients can't
+	// connect until then. Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -221,15 +225,17 @@ type Autoscaling struct {
 	// +required
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 
-	// freeSessions is the number of sessions to keep free, or a share of the capacity, for example
-	// "25%". Defaults to "20%".
+	// freeSessions is how many sessions the operator keeps free: a number from 0 to 100000000, or a
+	// share of the capacity from "0%" to "99%". It adds servers within seconds if fewer are free.
+	// Defaults to "20%".
 	// +kubebuilder:default="20%"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 100000000 : string(self).matches('^[1-9]?[0-9]%$')",message="freeSessions must be a number of sessions or a share from \"0%\" to \"99%\""
 	// +optional
 	FreeSessions *intstr.IntOrString `json:"freeSessions,omitempty"`
 
-	// scaleDownDelaySeconds is the time that servers must be unneeded before they are removed, in
-	// seconds, from 0 to 86400. Defaults to 300.
+	// scaleDownDelaySeconds is how long a server must be unneeded without interruption before it is
+	// removed, in seconds, from 0 to 86400. The time starts again when the operator restarts.
+	// Defaults to 300.
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -239,9 +245,9 @@ type Autoscaling struct {
 
 // Access controls who may use a pool.
 type Access struct {
-	// tokenSecretRef names the key of a Secret that holds the bearer tokens of clients. Each line
-	// of the value is a valid token, so that tokens can be rotated without a gap. Only the servers
-	// read it, and they follow its changes without a restart. If unset, clients need no token.
+	// tokenSecretRef selects the entry of a Secret in the pool's namespace that contains the bearer
+	// tokens of clients, one in each line. To rotate a token, add the new line, wait two minutes,
+	// then remove the old one. Only the servers read it. If unset, clients need no token.
 	// +optional
 	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 
@@ -251,10 +257,10 @@ type Access struct {
 	// +optional
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
 
-	// play is Open: every client may play, also outside of runs; or RunsOnly: servers refuse every
-	// reset but those of the planned episodes of EvaluationRuns, each until it has been graded, so
-	// that nobody can practise on the pool's scenarios. Runs with an agent of type External fail in
-	// such a pool, because trainers play them without a run's credential. Defaults to Open.
+	// play is Open: every client may play; or RunsOnly: only runners of EvaluationRuns may, each
+	// planned episode until it has been graded, so that nobody can practise on the pool's
+	// scenarios. Runs with an agent of type External then fail with TrainersNotAllowed. Defaults to
+	// Open.
 	// +kubebuilder:default=Open
 	// +optional
 	Play PlayAccess `json:"play,omitempty"`
@@ -262,9 +268,10 @@ type Access struct {
 
 // RunLimits limits the EvaluationRuns against a pool.
 type RunLimits struct {
-	// maxErroredPercent is the highest retries.maxErroredPercent that a run may have, in percent,
-	// from 0 to 100. A run that allows more fails with InvalidPlan before it is played, because its
-	// author could otherwise exclude episodes with bad scores. If unset, there is no limit.
+	// maxErroredPercent is the highest retries.maxErroredPercent that a run against this pool may
+	// set, in percent, from 0 to 100. Runs that set more fail with InvalidPlan. Use it in
+	// benchmarks: errored episodes don't count, so a high limit lets an author exclude episodes
+	// with bad scores. If unset, there is no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -278,11 +285,10 @@ type RunLimits struct {
 	// +optional
 	MaxEpisodeAttempts *int32 `json:"maxEpisodeAttempts,omitempty"`
 
-	// scores says where the scores of planned runs are: Everywhere, also in the last observation of
-	// each episode, which has the verdicts too, and in stored episodes; or ResultsOnly, in the
-	// status and the table of scores of the run alone, and only once it is complete: until then
-	// they are encrypted with the pool's key. Episodes of trainers keep theirs. Defaults to
-	// Everywhere.
+	// scores decides who sees the scores of planned runs: Everywhere, also in the last observation
+	// of each episode, with the verdicts, and in stored episodes; or ResultsOnly, in the run's
+	// status and table of scores alone, and only once it is complete: until then they are encrypted
+	// with the pool's key. Episodes of trainers keep theirs. Defaults to Everywhere.
 	// +kubebuilder:default=Everywhere
 	// +optional
 	Scores ScoreDisclosure `json:"scores,omitempty"`
@@ -293,9 +299,9 @@ type RunLimits struct {
 type ScoreDisclosure string
 
 const (
-	// ScoresEverywhere tells them to whoever plays, at the end of each episode.
+	// ScoresEverywhere shows them to whoever plays, at the end of each episode.
 	ScoresEverywhere ScoreDisclosure = "Everywhere"
-	// ScoresInResults tells them to the operator alone, which publishes them in the run.
+	// ScoresInResults gives them to the operator alone, which publishes them in the run.
 	ScoresInResults ScoreDisclosure = "ResultsOnly"
 )
 
@@ -331,7 +337,8 @@ type PoolService struct {
 
 // SessionLimits limits the sessions of one environment server.
 type SessionLimits struct {
-	// perPod is the number of sessions that one server accepts at the same time, from 1 to 100000.
+	// perPod is how many sessions one server accepts at a time, from 1 to 100000. If servers run
+	// out of memory (reason CrashLoop), lower it or raise template.resources.limits.memory.
 	// Defaults to 2000.
 	// +kubebuilder:default=2000
 	// +kubebuilder:validation:Minimum=1
@@ -339,19 +346,19 @@ type SessionLimits struct {
 	// +optional
 	PerPod int32 `json:"perPod,omitempty"`
 
-	// clientSharePercent is the share of perPod that one client may have at the same time, from 1
-	// to 100, so that no client takes every session of a server. A client is an address and, with
-	// access.tokenSecretRef, a token; behind a proxy all clients share its address. With
-	// autoscaling, keep it above the share that freeSessions leaves, so that one client can make
-	// the pool grow. Defaults to 90.
+	// clientSharePercent is the largest share of a server's sessions that one client may hold, from
+	// 1 to 100. A client is an address and, with access.tokenSecretRef, a token. Behind a proxy all
+	// clients share one address: set 100. With autoscaling, keep it above 100 % minus freeSessions,
+	// so that one client can make the pool grow. Defaults to 90.
 	// +kubebuilder:default=90
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ClientSharePercent *int32 `json:"clientSharePercent,omitempty"`
 
-	// idleTimeoutSeconds is the idle time after which a session ends, in seconds, from 0 (never) to
-	// 86400. Defaults to 3600.
+	// idleTimeoutSeconds ends a session that had no reset, step or tool call for this long, in
+	// seconds, from 0 (never) to 86400, also while the connection that created it is open. Raise it
+	// if agents think for longer. Defaults to 3600.
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -359,7 +366,7 @@ type SessionLimits struct {
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
 	// maxDurationSeconds is the age at which a session ends, in seconds, from 0 (never) to 604800.
-	// An episode that is being played may continue for as long again. Defaults to 7200.
+	// It ends between two episodes, at the latest when it is twice this old. Defaults to 7200.
 	// +kubebuilder:default=7200
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=604800
@@ -376,9 +383,10 @@ type PoolScenarios struct {
 	// +optional
 	Splits []ScenarioSplit `json:"splits,omitempty"`
 
-	// packs are folders of custom scenarios, played beside the built-in ones; splits [Private]
-	// excludes the built-in ones. Running servers validate changed files, and valid changes are
-	// rolled out. Invalid ones leave the running servers as they are.
+	// packs are ConfigMaps or Secrets in the pool's namespace, each with the files of one folder of
+	// scenarios, which are played beside the built-in ones (splits [Private] plays only yours). If
+	// changed files are valid, the servers are replaced, and runs that are being played fail with
+	// EnvironmentChanged; if not, servers keep the old files, and Degraded names file and line.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
@@ -415,7 +423,7 @@ type SecretKeyReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// key is the key of the value.
+	// key is the entry of the Secret whose value is used.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required

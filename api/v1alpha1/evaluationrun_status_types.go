@@ -18,8 +18,10 @@ const (
 // EvaluationRunStatus is the observed state of a run. Its figures cover exactly the shards in
 // shards.completedIndexes, or the episodes collected from servers if agent.type is External.
 type EvaluationRunStatus struct {
-	// conditions are Ready, EnvironmentReady, Suspended, Complete and Failed, if the spec asks for
-	// them ThresholdsMet and ResultsStored, and Stalled if the run can't become Ready.
+	// conditions are Ready, EnvironmentReady, Suspended, Complete and Failed; with thresholds
+	// ThresholdsMet, with results ResultsStored, with baselineRef Compared, with budget
+	// WithinBudget, with a model AgentReady; PlayedOnce and Unedited if they are False; and Stalled
+	// if the run can't become Ready. The reason of Ready is the STATE of kubectl get.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -82,9 +84,9 @@ type EvaluationRunStatus struct {
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
-	// passScore is the minimum score of an episode that passes: that of the spec, or the default of
+	// passScore is the minimum score of an episode that passes: spec.passScore, or the default of
 	// the run's tasks. It has up to six decimals. Runs that began before this field existed have
-	// that of their spec.
+	// the value of their spec.
 	// +optional
 	PassScore Decimal `json:"passScore,omitempty"`
 
@@ -167,7 +169,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	ScoresRef *ObjectReference `json:"scoresRef,omitempty"`
 
-	// results is the URL of the stored episodes: that of the spec with the run's own folder.
+	// results is where the run's episodes are stored: the location in spec.results, followed by the
+	// run's own folder. With a volume it is a file:// path inside the runner.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Results string `json:"results,omitempty"`
@@ -326,7 +329,8 @@ type RunReplies struct {
 
 // ErrorCount counts failed attempts of one class.
 type ErrorCount struct {
-	// class is the class of the failure, for example env_unreachable or judge_timeout.
+	// class is why attempts failed: env_* or capacity (the pool), judge_* (the judge's endpoint),
+	// agent_* (the agent's endpoint), policy_error, timeout, or other.
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	Class string `json:"class,omitempty"`
@@ -440,13 +444,13 @@ type Shards struct {
 	Total int32 `json:"total"`
 
 	// rounds is the number of Jobs of the run: one for each attempt, and one more each time that
-	// shards had to be played again because their summaries were refused or lost, which
-	// retries.shardBackoffLimit bounds in each attempt.
+	// shards were played again because their summaries were refused or lost.
+	// retries.shardBackoffLimit bounds these in each attempt.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rounds int32 `json:"rounds,omitempty"`
 
-	// roundsBefore is the number of Jobs of earlier attempts.
+	// roundsBefore is internal: the number of Jobs of earlier attempts.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	RoundsBefore int32 `json:"roundsBefore,omitempty"`
@@ -462,8 +466,8 @@ type Shards struct {
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`
 
-	// flawless are the counted shards without errored episodes, which stay counted when the run is
-	// resumed. It is absent while that is all of them.
+	// flawless is internal: the counted shards without errored episodes, which stay counted when
+	// spec.attempt is raised. Absent while that is all of them.
 	// +optional
 	Flawless *CountedShards `json:"flawless,omitempty"`
 }

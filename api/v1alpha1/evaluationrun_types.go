@@ -31,7 +31,7 @@ const (
 	PassRateMetric Metric = "passRate"
 	// CoverageMetric is the share of the planned episodes that are scored.
 	CoverageMetric Metric = "coverage"
-	// DeltaMetric is the mean score minus that of the baseline.
+	// DeltaMetric is the mean score minus the baseline's.
 	DeltaMetric Metric = "delta"
 	// DeltaLowMetric is the lower bound of delta's 95 % interval.
 	DeltaLowMetric Metric = "deltaLow"
@@ -99,17 +99,18 @@ type EvaluationRunSpec struct {
 	// +optional
 	Pressure Pressure `json:"pressure,omitempty"`
 
-	// parallelism is the number of runner pods that play at the same time, from 1 to 1000. Defaults
-	// to 1. It may be changed while the run is played, but values above the initial number of
-	// shards have no further effect. Ignored if agent.type is External.
+	// parallelism is how many runner pods play at a time, from 1 to 1000. It can be changed while
+	// the run is played; more than status.shards.total has no effect. Defaults to 1. Ignored if
+	// agent.type is External.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Parallelism *int32 `json:"parallelism,omitempty"`
 
-	// concurrency is the number of episodes that each runner pod plays at the same time, from 1 to
-	// 1024. Defaults to 16. Ignored if agent.type is External.
+	// concurrency is how many episodes each runner plays at a time, from 1 to 1024. parallelism
+	// times concurrency sessions must be free in the pool, or runners wait for them. Defaults to
+	// 16. Ignored if agent.type is External.
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
@@ -133,27 +134,29 @@ type EvaluationRunSpec struct {
 	// +optional
 	PassScore Number `json:"passScore,omitzero"`
 
-	// thresholds are the minimum figures for condition ThresholdsMet to become True. They have no
-	// other effect: a run that misses them is still Complete.
+	// thresholds are the minimum figures of a complete run. If one is missed, the run is Complete,
+	// but ThresholdsMet is False, Ready stays False, Stalled is True, and retain OnFailure keeps
+	// the run.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.metric == b.metric && (has(a.task) ? a.task : '') == (has(b.task) ? b.task : '') && (has(a.category) ? a.category : '') == (has(b.category) ? b.category : '')))",message="two thresholds limit the same figure"
 	// +optional
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 
-	// prices are those of the tokens of the agent's model, from which status.cost follows. They may
-	// be changed until the run has ended. If unset, there is no cost.
+	// prices are the prices of the model's tokens, from which status.cost is computed. They may be
+	// changed until the run has ended. If unset, there is no cost.
 	// +optional
 	Prices *Prices `json:"prices,omitempty"`
 
-	// budget stops the run when the agent's model has used as many tokens, or has cost as much; the
-	// run fails if episodes are left. It may be changed until the run has ended; a run that failed
-	// by it is resumed with a larger one and attempt. If unset, there is no limit.
+	// budget fails the run with BudgetExceeded once the agent's model has used more tokens or cost
+	// more, if episodes are left. The last request of each shard may exceed it. It may be changed
+	// until the run has ended: to go on, raise it and attempt. If unset, there is no limit.
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 
-	// baselineRef names a run to compare this one with, scenario by scenario. If unset, there is no
-	// comparison.
+	// baselineRef names a run in the same namespace. When both have ended, status.baseline shows
+	// the difference, paired by scenario, and condition Compared says whether it was possible. If
+	// unset, there is no comparison.
 	// +optional
 	BaselineRef *ObjectReference `json:"baselineRef,omitempty"`
 
@@ -177,9 +180,9 @@ type EvaluationRunSpec struct {
 	// +optional
 	Attempt *int32 `json:"attempt,omitempty"`
 
-	// startDeadlineSeconds limits the time that the run waits before its first runner can start,
-	// for its pool, its queue or the admission of its Job, before it fails, in seconds, from 1 to
-	// 604800. Time in which it is suspended doesn't count. If unset, there is no limit.
+	// startDeadlineSeconds fails the run with StartDeadlineExceeded if no runner could start for
+	// this long, in seconds, from 1 to 604800, because of the pool, the queue or a refused Job.
+	// Suspended time doesn't count. If unset, the run waits without limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	// +optional
@@ -202,9 +205,9 @@ type EvaluationRunSpec struct {
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// retain selects the runs that are kept beyond ttlSecondsAfterFinished, and whose runner pods
-	// are kept with their logs until the run is deleted: Always, OnFailure (runs that failed or
-	// missed a threshold) or Never. Defaults to OnFailure.
+	// retain decides which ended runs outlive ttlSecondsAfterFinished and keep their runner pods
+	// with their logs: Always, OnFailure (runs that failed or missed a threshold) or Never.
+	// Defaults to OnFailure.
 	// +kubebuilder:default=OnFailure
 	// +optional
 	Retain Retention `json:"retain,omitempty"`
@@ -226,8 +229,7 @@ type EvaluationRunSpec struct {
 type Threshold struct {
 	// metric is meanScore, meanScoreLow (the lower bound of the mean's 95 % interval), passRate,
 	// passHat1 to passHat8, coverage (the share of the planned episodes that are scored), delta
-	// (the mean score minus that of baselineRef) or deltaLow (the lower bound of delta's 95 %
-	// interval).
+	// (the mean score minus the baseline's) or deltaLow (the lower bound of delta's 95 % interval).
 	// +required
 	Metric Metric `json:"metric,omitempty"`
 
@@ -261,15 +263,16 @@ type EnvironmentReference struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// namespace is the namespace of the CustomerSupportEnv, which has to allow the run's namespace.
-	// Defaults to the run's namespace.
+	// namespace is the pool's namespace. The pool must admit the run's namespace in
+	// access.allowedNamespaces; until then the run waits with NamespaceNotAllowed. Defaults to the
+	// run's namespace.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// tokenSecretRef names the key of a Secret in the run's namespace that holds the pool's bearer
-	// token. Defaults to the pool's access.tokenSecretRef if pool and run are in the same
+	// tokenSecretRef selects the entry of a Secret in the run's namespace that contains the pool's
+	// bearer token. Defaults to the pool's access.tokenSecretRef if pool and run are in the same
 	// namespace.
 	// +optional
 	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
@@ -355,16 +358,18 @@ type Retries struct {
 	// +optional
 	EpisodeAttempts int32 `json:"episodeAttempts,omitempty"`
 
-	// shardBackoffLimit is the maximum number of times that a failed shard is played again, from 0
-	// to 20. Defaults to 2.
+	// shardBackoffLimit is how often a shard may be played again after its runner failed, or after
+	// its summary was refused or lost, from 0 to 20. Then the run fails; raising spec.attempt gives
+	// a new allowance. Defaults to 2.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=20
 	// +optional
 	ShardBackoffLimit *int32 `json:"shardBackoffLimit,omitempty"`
 
-	// maxErroredPercent is the share of errored episodes above which the run fails, in percent,
-	// from 0 to 100. Defaults to 5.
+	// maxErroredPercent is the largest share of episodes that may stay without a score because the
+	// infrastructure failed, in percent, from 0 to 100. Above it the run fails with TooManyErrored.
+	// The pool can limit it (runs.maxErroredPercent). Defaults to 5.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

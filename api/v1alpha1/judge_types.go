@@ -26,8 +26,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm is required if type is LLM, and forbidden otherwise"
 type Judge struct {
 	// type is Offline: facts are compared exactly, and the letter isn't judged; or LLM: a model
-	// judges the letter. In environment Workflow facts are compared with both, and the model says
-	// whether the letter may be sent and does harm, which caps the score. Defaults to Offline.
+	// judges the letter. In environment Workflow facts are compared with both, and the model
+	// decides whether the letter may be sent and does harm, which caps the score. Scores of the two
+	// can't be compared. Defaults to Offline.
 	// +kubebuilder:default=Offline
 	// +optional
 	Type JudgeType `json:"type,omitempty"`
@@ -55,8 +56,8 @@ type LLMJudgeSpec struct {
 	// +required
 	Model string `json:"model"`
 
-	// apiKeySecretRef names the key of a Secret that holds the endpoint's API key. Only the servers
-	// read it. If unset, requests carry no key.
+	// apiKeySecretRef selects the entry of a Secret in the pool's namespace that contains the
+	// endpoint's API key. Only the servers read it. If unset, requests carry no key.
 	// +optional
 	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
 
@@ -68,9 +69,10 @@ type LLMJudgeSpec struct {
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// timeoutSeconds limits the judging in one step of an episode, with all that is repeated, in
-	// seconds, from 1 to 600. The stock clients of OpenEnv wait 60 seconds for a step (their
-	// message_timeout_s): with more, raise that too. Defaults to 45.
+	// timeoutSeconds limits the judging in one step of an episode, with waiting, retries and votes,
+	// in seconds, from 1 to 600. If it passes, onFailure decides. OpenEnv's stock clients wait 60
+	// seconds for a step (their message_timeout_s): if you allow more than 50, raise that too.
+	// Defaults to 45.
 	// +kubebuilder:default=45
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=600

@@ -95,7 +95,7 @@ type PodOverrides struct {
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// schedulerName is the scheduler of the pods. Defaults to that of the cluster.
+	// schedulerName is the scheduler of the pods. Defaults to the cluster's own.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
@@ -139,15 +139,15 @@ func IsTransportVariable(name string) bool {
 
 // PodIdentity is the user and the groups of a pod.
 type PodIdentity struct {
-	// runAsUser is the user ID of the containers, from 1 to 2147483647. Defaults to that of the
-	// image.
+	// runAsUser is the user ID of the containers, from 1 to 2147483647. Defaults to the image's
+	// user.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
 
-	// runAsGroup is the primary group ID of the containers, from 1 to 2147483647. Defaults to that
-	// of the image.
+	// runAsGroup is the primary group ID of the containers, from 1 to 2147483647. Defaults to the
+	// image's group.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
@@ -189,7 +189,8 @@ type PodVolume struct {
 
 // EmptyFolder is a folder of a pod.
 type EmptyFolder struct {
-	// sizeLimit is the maximum size of the folder. If unset, the node's disk is the limit.
+	// sizeLimit is the maximum size of the folder. A pod that exceeds it is evicted. If unset, the
+	// node's disk is the limit.
 	// +optional
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
 }

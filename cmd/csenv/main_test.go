@@ -316,3 +316,29 @@ func TestVersionFormats(t *testing.T) {
 		t.Error(v, err)
 	}
 }
+
+// The smallest ticket of docs/scenarios.md is complete: lint finds nothing, and it can be solved.
+func TestSmallestTicket(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## The smallest ticket\n")
+	_, section, _ = strings.Cut(section, "```yaml\n")
+	ticket, _, found := strings.Cut(section, "```\n")
+	if !found {
+		t.Fatal("the page has no smallest ticket")
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "T1.yaml"), []byte(ticket), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := csenv(t, "scenarios", "lint", folder); code != exitDone {
+		t.Errorf("lint ends with %d: %s%s", code, out, errs)
+	}
+	out, errs, code := csenv(t, "eval", "ticket-resolve", "--pack", folder, "--scenario", "T1", "--agent", "oracle",
+		"--trials", "4", "-o", "json")
+	if code != exitDone || !strings.Contains(out, `"mean": "1.0000"`) {
+		t.Errorf("eval ends with %d: %s%s", code, out, errs)
+	}
+}

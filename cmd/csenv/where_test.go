@@ -262,3 +262,29 @@ func TestHangUp(t *testing.T) {
 		t.Error("nohup is not heeded")
 	}
 }
+
+// The commands that print lists print as many rows as --limit says.
+func TestLimit(t *testing.T) {
+	store := t.TempDir()
+	for _, name := range []string{"one", "two", "three"} {
+		if out, errs, code := csenv(t, "eval", "ticket-classify", "--category", "billing", "--agent", "noop", "--name", name,
+			"--results", store); code != exitDone {
+			t.Fatalf("exit code %d: %s%s", code, out, errs)
+		}
+	}
+	for _, args := range [][]string{
+		{"runs", "--results", store}, {"leaderboard", "--results", store}, {"episodes", "one", "--results", store},
+		{"scenarios", "list"},
+	} {
+		for limit, want := range map[string]int{"2": 2, "0": 0, "1000000": 0} {
+			out, errs, code := csenv(t, append(args, "-o", "csv", "--limit", limit)...)
+			rows := strings.Count(out, "\n") - 1
+			if code != exitDone || want > 0 && rows != want || want == 0 && rows < 3 {
+				t.Errorf("%v --limit %s: exit code %d, %d rows: %s%s", args, limit, code, rows, out, errs)
+			}
+		}
+		if _, errs, code := csenv(t, append(args, "--limit", "-1")...); code != exitError {
+			t.Errorf("%v --limit -1: exit code %d: %s", args, code, errs)
+		}
+	}
+}

@@ -106,7 +106,8 @@ func mayRefuseFeature(status int, said string) bool {
 }
 
 // classify decides what an error means: it changes the class of e, whose status is that of the
-// answer or of the error in it. A slip of the model is an answer.
+// answer or of the error in it. An error that the model itself caused, such as a malformed tool
+// call, counts as an answer.
 func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {
 	text := strings.Join(said.codes, " ") + " " + said.text()
 	e.After = max(e.After, said.after)

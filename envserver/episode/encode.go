@@ -48,8 +48,8 @@ func AppendText(b []byte, text string) []byte {
 }
 
 // isPlainASCII reports whether 8 bytes are ASCII without escapes, so that AppendText needn't look
-// at each. The highest bit of the result's first byte that isn't is set, because it is beyond
-// ASCII, below the space, or equal to one of the two characters with escapes.
+// at each. In the result, the first byte that isn't plain ASCII has its highest bit set: it is
+// beyond ASCII, below the space, or one of the two characters that need an escape.
 func isPlainASCII(s string) bool {
 	const each, highest = 0x0101_0101_0101_0101, 0x8080_8080_8080_8080
 	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 |

@@ -11,7 +11,7 @@
 //
 // All sums are integers, so folding is associative and commutative: the figures are the same bytes
 // in whatever order shards end. Floating point appears in the last step, [Accumulator.Figures].
-// docs/scores.md shows which type is made, stored and checked where.
+// docs/architecture.md shows which type is made, stored and checked where.
 //
 // Units: scores are micro-points ([One] is the full score), points of a dimension are milli-points.
 package score

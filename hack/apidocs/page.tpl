@@ -67,7 +67,9 @@ the object's name, namespace, labels and annotations
 {{- $rules := list -}}
 {{- range .Validation -}}
 {{- if hasPrefix "Required" . }}{{ $rules = append $rules "required" -}}
-{{- else if not (or (hasPrefix "Optional" .) (hasPrefix "Enum" .) (hasPrefix "Type" .)) }}{{ $rules = append $rules (. | replace "|" "\\|") }}{{ end -}}
+{{- else if not (or (hasPrefix "Optional" .) (hasPrefix "Enum" .) (hasPrefix "Type" .)) }}{{/* The generator writes large bounds with an exponent. */}}
+{{- if regexMatch "^M[a-z]+: [0-9.]+e[+]" . }}{{ $words := splitList ": " . }}{{ $rules = append $rules (printf "%s: %.0f" (index $words 0) (index $words 1 | float64)) }}
+{{- else }}{{ $rules = append $rules (. | replace "|" "\\|") }}{{ end }}{{ end -}}
 {{- end -}}
 {{- $typed := index .Type.Markers "kubebuilder:validation:XValidation" -}}
 {{- range index .Markers "kubebuilder:validation:XValidation" -}}

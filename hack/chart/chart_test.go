@@ -154,7 +154,8 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	properties := schema["properties"].(map[string]any)
-	delete(properties, "global") // which Helm adds to every chart
+	delete(properties, "global")  // which Helm adds to every chart
+	delete(properties, "enabled") // which a condition of a parent chart reads
 	var compare func(path string, values, properties map[string]any)
 	compare = func(path string, values, properties map[string]any) {
 		if diff := cmp.Diff(slices.Sorted(maps.Keys(values)), slices.Sorted(maps.Keys(properties))); diff != "" {

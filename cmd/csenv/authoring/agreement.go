@@ -29,8 +29,8 @@ func NewJudgeCommand() *cobra.Command {
 	return cli.GroupCommands(cmd, newAgreementCommand())
 }
 
-// defaultPassLine is the share of a reply's points that an episode of ticket-resolve must have of
-// its own.
+// defaultPassLine is the share of points that passes an episode of ticket-resolve, applied to the
+// points of a reply: 0.75 of 0.5.
 var defaultPassLine = float64(tasks.PassScore(tasks.TicketResolve)) / score.One * agreement.MaxLabel
 
 func newAgreementCommand() *cobra.Command {

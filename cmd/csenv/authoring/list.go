@@ -35,6 +35,7 @@ func newListCommand() *cobra.Command {
 		"or the family of a case")
 	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.ListSplits(), ", "))
 	f.StringSliceVar(&only.languages, "language", nil, "only this `language`: en, de, es, fr")
+	limit := view.LimitFlag(f, "scenarios")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := cli.LoadCatalog(*packs)
 		if err == nil {
@@ -48,7 +49,7 @@ func newListCommand() *cobra.Command {
 			return err
 		}
 		kept := slices.DeleteFunc(all, func(p profile) bool { return !only.keeps(p) })
-		return output.Print(cmd.OutOrStdout(), profileList(kept))
+		return output.Print(cmd.OutOrStdout(), profileList(view.TakeFirst(kept, *limit)))
 	}
 	return cmd
 }

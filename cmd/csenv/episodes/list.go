@@ -25,7 +25,6 @@ type episodeFilter struct {
 	failed, errored bool
 	tasks, only     []string
 	below           string
-	limit           int
 }
 
 // episodeRow is the summary of a stored episode.
@@ -62,7 +61,7 @@ func NewEpisodesCommand() *cobra.Command {
 	f.StringSliceVar(&keep.tasks, "task", nil, "only this `task`; may be repeated")
 	f.StringSliceVar(&keep.only, "scenario", nil, "only this `scenario`; may be repeated")
 	f.StringVar(&keep.below, "below", "", "only episodes with a `score` below this")
-	f.IntVar(&keep.limit, "limit", 0, "maximum number of episodes; 0 for all")
+	limit := view.LimitFlag(f, "episodes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		runs, err := from.Find(cmd.Context(), args[0])
 		if err != nil {
@@ -72,7 +71,7 @@ func NewEpisodesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printEpisodes(cmd.OutOrStdout(), output, rows)
+		return printEpisodes(cmd.OutOrStdout(), output, view.TakeFirst(rows, *limit))
 	}
 	return cmd
 }
@@ -101,9 +100,6 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b episodeRow) int { return cmp.Compare(a.Index, b.Index) })
-	if k.limit > 0 {
-		rows = rows[:min(len(rows), k.limit)]
-	}
 	return rows, nil
 }
 

@@ -115,7 +115,7 @@ func (r *runFlags) addSelection(cmd *cobra.Command) {
 	})
 	f.StringSliceVar(&r.scenarios.IDs, "scenario", nil, "only these scenarios, by `id`, such as B01,B02")
 	f.StringSliceVar(&r.scenarios.Categories, "category", nil, "only scenarios of this `category`, such as billing; "+
-		"that of a generated case is its family, such as return; may be repeated, as the next three")
+		"that of a generated case is its family, such as return; may be repeated; so may the next three flags")
 	f.StringSliceVar(&r.scenarios.Modifiers, "modifier", nil, "only generated cases with this `modifier`, such as "+
 		"plus, or with one of several")
 	f.StringSliceVar(

@@ -87,13 +87,17 @@ func NewLeaderboardCommand() *cobra.Command {
 	from.AddKeys(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
+	limit := view.LimitFlag(cmd.Flags(), "runs of a board")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)
 		if err != nil {
 			return err
 		}
 		boards, left := RankRuns(cmd.Context(), runs)
-		return output.Print(cmd.OutOrStdout(), BoardResult(boards, left))
+		for i := range boards {
+			boards[i].Entries = view.TakeFirst(boards[i].Entries, *limit)
+		}
+		return output.Print(cmd.OutOrStdout(), BoardResult(boards, view.TakeFirst(left, *limit)))
 	}
 	return cmd
 }

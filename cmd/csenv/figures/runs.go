@@ -89,12 +89,13 @@ func NewRunsCommand() *cobra.Command {
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
+	limit := view.LimitFlag(cmd.Flags(), "runs, the latest first")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)
 		if err != nil {
 			return err
 		}
-		return output.Print(cmd.OutOrStdout(), runList(view.MapItems(runs, newListedRun)))
+		return output.Print(cmd.OutOrStdout(), runList(view.MapItems(runs, newListedRun), *limit))
 	}
 	return cmd
 }
@@ -109,9 +110,10 @@ func newListedRun(r *source.LoadedRun) listedRun {
 		Created: r.CreationTimestamp.Time}
 }
 
-// runList lists the latest run first.
-func runList(runs []listedRun) view.Result {
+// runList lists the latest runs, the latest first.
+func runList(runs []listedRun, limit uint) view.Result {
 	slices.SortStableFunc(runs, func(a, b listedRun) int { return b.Created.Compare(a.Created) })
+	runs = view.TakeFirst(runs, limit)
 	header := []string{"run", "state", "agent", "score", "pass rate", "scored", "created"}
 	rows := view.MapItems(runs, func(r listedRun) []string {
 		return []string{r.Name, r.State, r.Agent, view.OrDash(r.Score), view.OrDash(r.PassRate),

@@ -36,6 +36,8 @@ type settings struct {
 	from           selected
 	packs          *[]string
 	listen, bundle string
+	base           string
+	hosts          []string
 	bundleEpisodes int
 	public, noOpen bool
 	servers        []string
@@ -54,6 +56,10 @@ func NewUICommand() *cobra.Command {
 	f := cmd.Flags()
 	o.packs = cli.PackFlag(f)
 	f.StringVar(&o.listen, "listen", "localhost:8400", "`address` to serve the pages at")
+	f.StringVar(&o.base, "base-path", "", "`path` below which a proxy shows the pages, such as /csenv; the proxy may "+
+		"pass it on or not")
+	f.StringArrayVar(&o.hosts, "allow-host", nil, "`name` of a host by which a proxy on this machine asks for the "+
+		"pages, if they are served at a loopback address; may be repeated")
 	f.BoolVar(&o.public, "public", false, "show aggregated figures and the leaderboard only: no episodes")
 	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a running env server to play at in the playground, with "+
 		"the token in "+envvars.PoolToken+"; may be repeated")
@@ -81,7 +87,12 @@ func NewUICommand() *cobra.Command {
 		if s.games, err = s.playground(cmd.Context(), arena); err != nil {
 			return err
 		}
-		return servePages(cmd.Context(), o.listen, s.handler(), func(url string) {
+		pages, err := below(o.base, s.handler())
+		if err != nil {
+			return err
+		}
+		return servePages(cmd.Context(), o.listen, o.hosts, pages, func(url string) {
+			url += strings.Trim(o.base, "/")
 			fmt.Fprintf(cmd.ErrOrStderr(), "the pages are at %s (Ctrl-C stops)\n", url)
 			if !o.noOpen {
 				openBrowser(cmd.Context(), cmd.ErrOrStderr(), url)

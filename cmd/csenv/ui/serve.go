@@ -9,7 +9,9 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,8 +33,10 @@ const (
 )
 
 // servePages serves until the context ends. At a loopback address it answers only requests to this
-// machine, so that the page of another site, whose name may resolve to this machine, reads nothing.
-func servePages(ctx context.Context, address string, handler http.Handler, started func(url string)) error {
+// machine or one of the hosts, so that the page of another site, whose name may resolve to this
+// machine, reads nothing.
+func servePages(ctx context.Context, address string, hosts []string, handler http.Handler,
+	started func(url string)) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -42,7 +46,7 @@ func servePages(ctx context.Context, address string, handler http.Handler, start
 		return fmt.Errorf("serving the pages: %w: choose another address with --listen", err)
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
-		handler = forThisMachine(handler)
+		handler = forHosts(hosts, handler)
 	}
 	server := newHTTPServer(ctx, handler, maxConnections)
 	ended := make(chan error, 1)
@@ -80,22 +84,81 @@ func urlOf(address net.Addr) string {
 	return fmt.Sprintf("http://localhost:%d/", at.Port())
 }
 
-// forThisMachine refuses requests whose Host isn't this machine.
-func forThisMachine(next http.Handler) http.Handler {
+// forHosts refuses requests whose Host is neither this machine nor one of the names.
+func forHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-		if address, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") &&
+		named := func(name string) bool { return strings.EqualFold(host, name) }
+		if address, err := netip.ParseAddr(host); !named("localhost") && !slices.ContainsFunc(names, named) &&
 			(err != nil || !address.IsLoopback()) {
-			http.Error(w, "csenv ui serves this machine only: open it as localhost, or let it listen at another "+
-				"address with --listen.", http.StatusMisdirectedRequest)
+			http.Error(w, "csenv ui serves this machine only: open it as localhost, name the host of a proxy with "+
+				"--allow-host, or let it listen at another address with --listen.", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// below serves a site, whose paths begin with /, below a path: it writes that path in front of the
+// paths of pages. Requests may have it, or a proxy may have removed it.
+func below(base string, site http.Handler) (http.Handler, error) {
+	base = strings.TrimSuffix(base, "/")
+	if base == "" {
+		return site, nil
+	}
+	if !regexp.MustCompile(`^(/[0-9A-Za-z._~-]+)+$`).MatchString(base) {
+		return nil, fmt.Errorf("--base-path is %q: begin it with /, and write letters, digits, '.', '_', '~' and '-' "+
+			"between slashes, as in /csenv", base)
+	}
+	with := []byte(` $1="` + base + "/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w = lowered{w, base, with}
+		switch {
+		case r.URL.Path == base:
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+		case strings.HasPrefix(r.URL.Path, base+"/"):
+			http.StripPrefix(base, site).ServeHTTP(w, r)
+		default:
+			site.ServeHTTP(w, r)
+		}
+	}), nil
+}
+
+// pathAttribute matches the beginning of the attributes whose values are paths of the site. The
+// templates quote attributes and escape the quotes of texts, so that texts don't match.
+var pathAttribute = regexp.MustCompile(` (href|src|action|formaction|hx-[a-z:-]+)="/`)
+
+// lowered writes the base in front of the paths of a page, of an update and of a redirect.
+type lowered struct {
+	http.ResponseWriter
+	base string
+	with []byte
+}
+
+// Unwrap lets http.ResponseController flush.
+func (w lowered) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w lowered) WriteHeader(status int) {
+	if to := w.Header().Get("Location"); strings.HasPrefix(to, "/") {
+		w.Header().Set("Location", w.base+to)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write takes whole pages and updates: no attribute is divided between two calls.
+func (w lowered) Write(p []byte) (int, error) {
+	body := p
+	if kind := w.Header().Get("Content-Type"); strings.HasPrefix(kind, "text/html") || kind == "text/event-stream" {
+		body = pathAttribute.ReplaceAll(p, w.with)
+	}
+	if _, err := w.ResponseWriter.Write(body); err != nil {
+		return 0, err //nolint:wrapcheck // the wrapped writer's
+	}
+	return len(p), nil
 }
 
 // findBrowser returns the command that opens a URL in the browser, nil if nobody would see it:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,10 @@ import (
 )
 
 func TestForThisMachine(t *testing.T) {
-	handler := forThisMachine(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := forHosts([]string{"hub.example"}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{
 		"localhost:8400": http.StatusOK, "LOCALHOST": http.StatusOK, "127.0.0.1:1": http.StatusOK,
-		"[::1]:8400": http.StatusOK, "[::1]": http.StatusOK, "evil.example": http.StatusMisdirectedRequest,
+		"[::1]:8400": http.StatusOK, "[::1]": http.StatusOK, "hub.example": http.StatusOK, "evil.example": http.StatusMisdirectedRequest,
 		"localhost.evil.example:8400": http.StatusMisdirectedRequest, "10.0.0.1:8400": http.StatusMisdirectedRequest,
 		"": http.StatusMisdirectedRequest,
 	} {
@@ -44,7 +45,7 @@ func TestServe(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			started, ended := make(chan string, 1), make(chan error, 1)
-			go func() { ended <- servePages(ctx, address, seen, func(url string) { started <- url }) }()
+			go func() { ended <- servePages(ctx, address, nil, seen, func(url string) { started <- url }) }()
 			url := <-started
 			if code, text := fetch(t, url); code != http.StatusOK || text != "seen\n" {
 				t.Errorf("%s: status %d, %s", url, code, text)
@@ -73,9 +74,61 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if err := servePages(t.Context(), taken.Addr().String(), seen, nil); err == nil ||
+	if err := servePages(t.Context(), taken.Addr().String(), nil, seen, nil); err == nil ||
 		!strings.Contains(err.Error(), "another program serves at "+taken.Addr().String()) {
 		t.Error(err)
+	}
+}
+
+// Below a path all paths of pages, updates and redirects have it, whether a proxy passes it on or
+// not.
+func TestBelowAPath(t *testing.T) {
+	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: "default", UID: "12345678-1", Name: "one"}}
+	pages, err := page.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{pages: pages, sources: holding([]*source.LoadedRun{{EvaluationRun: run}}),
+		log: slog.New(slog.DiscardHandler)}
+	s.games = http.RedirectHandler("/play/games/x", http.StatusSeeOther)
+	handler, err := below("/user/ann/", s.handler())
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) *httptest.ResponseRecorder {
+		ctx, stop := context.WithCancel(t.Context())
+		if stop(); !strings.HasSuffix(path, "/live") { // a stream of updates ends after the first one
+			ctx = t.Context()
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		return w
+	}
+	links := regexp.MustCompile(` (?:href|src|action|formaction|hx-[a-z:-]+)="(/[^"]*)"`)
+	for _, prefix := range []string{"", "/user/ann"} {
+		for _, path := range []string{"/", "/live", "/leaderboard", "/compare"} {
+			answer := get(prefix + path)
+			found := links.FindAllStringSubmatch(answer.Body.String(), -1)
+			if answer.Code != http.StatusOK || len(found) == 0 {
+				t.Errorf("%s%s: status %d, %d links", prefix, path, answer.Code, len(found))
+			}
+			for _, link := range found {
+				if !strings.HasPrefix(link[1], "/user/ann/") {
+					t.Errorf("%s%s links to %s", prefix, path, link[1])
+				}
+			}
+		}
+		if at := get(prefix + "/play/").Header().Get("Location"); at != "/user/ann/play/games/x" {
+			t.Errorf("%s/play/ leads to %s", prefix, at)
+		}
+	}
+	if at := get("/user/ann").Header().Get("Location"); at != "/user/ann/" {
+		t.Errorf("the path without a slash leads to %q", at)
+	}
+	for _, wrong := range []string{"csenv", "/a//b", "/a b", `/"x`, "//host"} {
+		if _, err := below(wrong, s.handler()); err == nil || !strings.Contains(err.Error(), "as in /csenv") {
+			t.Errorf("%q: %v", wrong, err)
+		}
 	}
 }
 

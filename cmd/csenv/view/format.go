@@ -23,6 +23,19 @@ type Result struct {
 	Document Document   // text and Markdown
 }
 
+// LimitFlag adds the flag of commands that print lists: how many rows they print, 0 for all.
+func LimitFlag(f *pflag.FlagSet, of string) *uint {
+	return f.Uint("limit", 0, "maximum `number` of "+of+"; 0 for all")
+}
+
+// TakeFirst returns as many of the first items as a limit allows.
+func TakeFirst[T any](items []T, limit uint) []T {
+	if limit == 0 || limit > uint(len(items)) {
+		return items
+	}
+	return items[:limit]
+}
+
 // Print writes a result in the format.
 func (f *Format) Print(w io.Writer, r Result) error {
 	switch f.Name {

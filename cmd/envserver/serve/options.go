@@ -79,7 +79,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout,
 		"time without a reset or step after which a session ends; 0 means never")
 	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration,
-		"maximum duration of a session. Its episode may end, for at most as long again; 0 means no limit")
+		"maximum duration of a session; an episode in progress may run until twice that time; 0 means no limit")
 	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "time for which a session is kept after its "+
 		"connection was lost, so that another connection can attach to it; 0 ends it at once")
 	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait,

@@ -51,7 +51,8 @@ func dialTickets(ctx context.Context) (session *client.Client, end func()) {
 	}
 }
 
-// A session plays one episode after another. These two are the answers that README.md shows.
+// A session plays one episode after another. README.md shows the first and the last of
+// these answers, docs/concepts.md the score of the one between them.
 func Example() {
 	ctx := context.Background()
 	session, end := dialTickets(ctx)
@@ -62,6 +63,12 @@ func Example() {
 			{Type: "resolve", Message: "Hi Darren, sorry about that! You will get INV-775957 by e-mail within 24 hours.",
 				Facts: []facts.Fact{{What: "arrives_by", Value: "24 hours"}}},
 		},
+		"half": {
+			{Type: "classify", Category: "billing", Priority: "high"},
+			{Type: "resolve", Message: "Hi Darren, your copy of INV-775957 arrives within 40 minutes. " +
+				"Every invoice is under Billing, Documents.",
+				Facts: []facts.Fact{{What: "arrives_by", Value: "40 minutes"}, {What: "control", Value: "Billing"}}},
+		},
 		"good": {
 			{Type: "classify", Category: "billing", Priority: "low"},
 			{Type: "resolve", Message: "Hi Darren, I have just sent INV-775957 as a PDF to the address of your account; " +
@@ -70,7 +77,7 @@ func Example() {
 					{What: "next_step", Value: "sent"}}},
 		},
 	}
-	for _, name := range []string{"bad", "good"} {
+	for _, name := range []string{"bad", "half", "good"} {
 		_, err := session.Reset(ctx, map[string]any{"task": "ticket-resolve", "scenario": "B01", "seed": 0})
 		if err != nil {
 			log.Fatal(err)
@@ -92,6 +99,11 @@ func Example() {
 	//   priority   0.000 of 0.100
 	//   escalation 0.200 of 0.200
 	//   response   0.000 of 0.500
+	// half: 0.50, passes: false
+	//   category   0.200 of 0.200
+	//   priority   0.000 of 0.100
+	//   escalation 0.200 of 0.200
+	//   response   0.100 of 0.500
 	// good: 1.00, passes: true
 	//   category   0.200 of 0.200
 	//   priority   0.100 of 0.100

@@ -24,7 +24,7 @@ type Instance struct {
 }
 
 const (
-	// maxGain is by how much a learner may guess better than by the majority and by chance.
+	// maxGain is how far a learner may beat both the majority guess and what chance explains.
 	maxGain = .02
 	// minSample is the number of examples of a value from which the learner uses it.
 	minSample = 3

@@ -27,8 +27,8 @@ import (
 // Transcript is an episode as people read it.
 type Transcript struct {
 	Episode record.Episode
-	// Missing is the reason why observations are missing or may differ, or "", and Unknown that why
-	// the gold is unknown.
+	// Missing says why observations are missing or may differ, and Unknown why the gold is unknown.
+	// Each is "" if that isn't so.
 	Missing, Unknown string
 	// Steps begins with step 0, which has no action.
 	Steps []Step

@@ -46,7 +46,7 @@ func servePages(ctx context.Context, address string, handler http.Handler, start
 	}
 	server := newHTTPServer(ctx, handler, maxConnections)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go func() { ended <- server.Serve(share.TakeTurns(listener)) }()
 	started(urlOf(listener.Addr()))
 	select {
 	case err := <-ended:

@@ -80,7 +80,13 @@ var attacks = []attack{
 		return s.judgeAll(ctx, strings.Repeat("1/2 ", 1000))
 	}, nil, nil},
 	{"160 messages of dates to customers of workflows", func(ctx context.Context, s *server) (string, error) {
-		return s.askAll(ctx, strings.Repeat("1/2 1 March ", 333))
+		return s.askAll(ctx, 8, strings.Repeat("1/2 1 March ", 333))
+	}, workflows, nil},
+	{"1,280 shorter messages of dates to customers of workflows", func(ctx context.Context, s *server) (string, error) {
+		return s.askAll(ctx, 64, strings.Repeat("1/2 1 March ", 155))
+	}, workflows, nil},
+	{"200 sockets that reset workflows without a pause", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalText, `{"type":"reset","data":{"seed":1}}`))
 	}, workflows, nil},
 	{"4,800 ledgers of 120 runs of one namespace", openLedgers, runs, nil},
 	{"400 sockets without an episode on a pool for runs", func(ctx context.Context, s *server) (string, error) {
@@ -425,10 +431,10 @@ func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
 		strings.Repeat("x", sent), `{"x":"`+strings.Repeat("x", 20_000)+`"}`)
 }
 
-// askAll asks customers of workflows a question in each of eight sessions, twenty times.
-func (s *server) askAll(ctx context.Context, text string) (string, error) {
+// askAll asks customers of workflows a question in each of several sessions, twenty times.
+func (s *server) askAll(ctx context.Context, sessions int, text string) (string, error) {
 	const ask = `{"type":"step","data":{"action_type":"ask_customer","payload":{"message":`
-	return s.sendAll(ctx, 8, 20, ask+`"`+text+`"}}}`,
+	return s.sendAll(ctx, sessions, 20, ask+`"`+text+`"}}}`,
 		`{"type":"reset","data":{"task":"address-change","seed":1}}`)
 }
 

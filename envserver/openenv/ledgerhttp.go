@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 // serveReceipts adds episodes that another server of the pool graded to a shard's ledger, and
@@ -49,6 +51,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 			protocol.WriteDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf("receipt %d: %v", i, err))
 			return
 		}
+		runtime.Gosched() // thousands of signatures take half a second
 	}
 	tag := protocol.RunTag{Run: key.Run, Shard: key.Shard}
 	if body.PassScore != nil {
@@ -69,11 +72,15 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, grant poolkey.G
 	if packed == nil {
 		return nil
 	}
-	text, err := protocol.UnpackPlan(packed)
+	release, err := share.OccupyProcessor(ctx, protocol.MaxPlan) // its length isn't known yet
 	if err != nil {
 		return err
 	}
-	if err := s.ledgers.Plan(key.Run, grant, text); err != nil || s.ledgers.Has(key) {
+	text, err := protocol.UnpackPlan(packed)
+	if err == nil {
+		err = s.ledgers.Plan(key.Run, grant, text)
+	}
+	if release(); err != nil || s.ledgers.Has(key) {
 		return err
 	}
 	asked, err := s.ledgers.Ask(key, s.publicKey())

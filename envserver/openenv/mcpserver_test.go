@@ -249,6 +249,29 @@ func TestStreamableHTTP(t *testing.T) {
 	}
 }
 
+// A stream of events needs a session, of which it is the only one, so that a client has no more
+// streams than sessions.
+func TestSessionHasOneStream(t *testing.T) {
+	_, url := serve(t, Config{})
+	_, id, _ := sendMCP(t, url, http.MethodPost, "", "application/json",
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	for i, want := range []int{http.StatusOK, http.StatusConflict, http.StatusConflict} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/mcp", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{"Accept": {"text/event-stream"}, protocol.MCPSessionHeader: {id}}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("stream %d: %s", i, response.Status)
+		}
+	}
+}
+
 // Ids come back as they were sent, also to a client that accepts nothing but JSON.
 func TestMCPKeepsIDs(t *testing.T) {
 	_, url := serve(t, Config{})

@@ -71,7 +71,7 @@ const (
 	rolloutGrace = time.Minute
 	// collectGrace is how long a closed server waits for that if its drain timed out.
 	collectGrace = 10 * time.Second
-	// maxRefusals bounds the refused connections that are held open.
+	// maxRefusals bounds the refused connections that are held open, half of them of one client.
 	maxRefusals = 1024
 	// maxStateless bounds the plain HTTP requests without a session that are answered at a time.
 	// Each has an environment of its own; they are meant for trying things out.
@@ -162,7 +162,7 @@ type Server struct {
 	ledgers   *ledger.Ledgers
 	rollouts  *ledger.Rollouts
 	metrics   *metrics
-	refusals  *semaphore.Weighted
+	refusals  *share.Budget
 	stateless *share.Budget
 	// medium and large are the budgets of messages and bodies by their size, and processors that of
 	// readings which occupy a processor for long.
@@ -202,7 +202,7 @@ func New(cfg Config) (*Server, error) {
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions, cfg.RunsOnly),
-		past: newPast(), refusals: semaphore.NewWeighted(maxRefusals),
+		past: newPast(), refusals: share.NewBudget(maxRefusals, maxRefusals/2),
 		stateless: share.NewBudget(maxStateless, maxStateless/2),
 		medium:    memory.NewMedium(), large: memory.NewLarge(), processors: share.NewProcessors(),
 		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -92,7 +93,7 @@ func (s *Server) connect(conn *websocket.Conn, c call) {
 	defer c.reservation.Release()
 	socket := s.newSocket(conn, c.dialect)
 	if refusal := socket.enter(c); refusal != nil {
-		s.refuse(conn, c.dialect, *refusal)
+		s.refuse(conn, c, *refusal)
 		_ = conn.Close()
 		s.running.Done()
 		return
@@ -107,7 +108,7 @@ func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 	socket.readTimer.Stop()
 	socket.recordFrame()
 	conn.SetPingHandler(socket.pong)
-	conn.SetPongHandler(func(string) error { socket.recordFrame(); return nil })
+	conn.SetPongHandler(func(string) error { socket.recordFrame(); runtime.Gosched(); return nil })
 	conn.SetCloseHandler(socket.answerClose)
 	return socket
 }
@@ -141,15 +142,16 @@ func (s *socket) attachError(err error) *protocol.Error {
 }
 
 // refuse sends the error, waits up to refusalTimeout for the client's first message, and closes.
-func (s *Server) refuse(conn *websocket.Conn, d dialect, e protocol.Error) {
+func (s *Server) refuse(conn *websocket.Conn, c call, e protocol.Error) {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
-	if !s.refusals.TryAcquire(1) {
+	release, ok := s.refusals.TryTake(c.client)
+	if !ok {
 		writeClose(conn, websocket.CloseTryAgainLater, "too many refused connections")
 		return
 	}
-	defer s.refusals.Release(1)
+	defer release()
 	var out bytes.Buffer
-	d.refuse(&out, e)
+	c.dialect.refuse(&out, e)
 	_ = conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	if conn.WriteMessage(websocket.TextMessage, out.Bytes()) != nil {
 		return
@@ -283,8 +285,10 @@ func (s *socket) clearQueue() {
 	s.queue, s.queued = nil, 0
 }
 
-// answer plays one message and sends the reply.
+// answer plays one message and sends the reply. Sockets take turns: one whose next message is there
+// already would keep its processor for 10 ms.
 func (s *socket) answer(f frame) {
+	defer runtime.Gosched()
 	out := s.server.buffers.get()
 	defer s.server.buffers.put(out)
 	closing := s.respond(out, f.buf.Bytes())
@@ -330,6 +334,7 @@ func (s *socket) pong(payload string) error {
 	s.recordFrame()
 	// Ignore the error: if the peer is lost, reading fails.
 	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeTimeout))
+	runtime.Gosched() // see answer
 	return nil
 }
 

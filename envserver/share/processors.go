@@ -2,8 +2,32 @@ package share
 
 import (
 	"context"
+	"net"
 	"runtime"
 )
+
+// TakeTurns lets the connections of a listener take turns on the processors. One whose next bytes
+// are there already would keep its processor for 10 ms, and a thousand of them all others waiting.
+func TakeTurns(l net.Listener) net.Listener { return turns{l} }
+
+type turns struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l turns) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return &turn{tcp}, nil
+	}
+	return conn, err
+}
+
+type turn struct{ *net.TCPConn }
+
+// Read lets others have the processor first.
+func (c *turn) Read(b []byte) (int, error) {
+	runtime.Gosched()
+	return c.TCPConn.Read(b)
+}
 
 // NewProcessors makes the budget of readings that occupy a processor for long: half of the
 // processors, and one for a client.

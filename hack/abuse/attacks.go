@@ -80,21 +80,30 @@ var attacks = []attack{
 		return s.judgeAll(ctx, strings.Repeat("1/2 ", 1000))
 	}, nil, nil},
 	{"160 messages of dates to customers of workflows", func(ctx context.Context, s *server) (string, error) {
-		return s.askAll(ctx, strings.Repeat("1/2 1 March ", 333))
+		return s.askAll(ctx, 8, strings.Repeat("1/2 1 March ", 333))
+	}, workflows, nil},
+	{"1,280 shorter messages of dates to customers of workflows", func(ctx context.Context, s *server) (string, error) {
+		return s.askAll(ctx, 64, strings.Repeat("1/2 1 March ", 155))
+	}, workflows, nil},
+	{"200 sockets that reset workflows without a pause", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalText, `{"type":"reset","data":{"seed":1}}`))
 	}, workflows, nil},
 	{"4,800 ledgers of 120 runs of one namespace", openLedgers, runs, nil},
 	{"400 sockets without an episode on a pool for runs", func(ctx context.Context, s *server) (string, error) {
 		return s.keepUpFor(ctx, 400, 2, handshake)
 	}, runs, nil},
 	{"32 sockets that ask and don't read, while their server ends", func(ctx context.Context, s *server) (string, error) {
-		return s.keepUpFor(ctx, 32, 1, unread+handshake+manyFrames(websocket.TextMessage,
+		return s.keepUpFor(ctx, 32, 1, unread+handshake+manyFrames(finalText,
 			`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}`))
 	}, pool, leave},
 	{"200 sockets that send pings without a pause", func(ctx context.Context, s *server) (string, error) {
-		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(websocket.PingMessage, ""))
+		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalPing, ""))
 	}, nil, nil},
 	{"200 sockets that send invalid messages without a pause", func(ctx context.Context, s *server) (string, error) {
-		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(websocket.TextMessage, "x"))
+		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalText, "x"))
+	}, nil, nil},
+	{"200 sockets that send a message in empty parts without a pause", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 200, 2, handshake+frame(firstText, "x")+manyFrames(middle, ""))
 	}, nil, nil},
 	{"500 requests for pages with an unfinished header of 1 MB", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 500, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 950_000), 5*time.Second)
@@ -111,11 +120,19 @@ const handshake = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade
 // unread begins what is sent on a connection whose answers nobody reads. It is sent, too.
 const unread = "\r\n"
 
-// manyFrames returns 16 MiB of frames with a payload of at most 125 bytes.
-func manyFrames(opcode int, payload string) string {
-	frame := string([]byte{0x80 | byte(opcode), 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
-	return strings.Repeat(frame, 16<<20/len(frame))
+// manyFrames returns 16 MiB of frames of a kind (see finalText) with a payload of at most
+// 125 bytes.
+func manyFrames(kind byte, payload string) string {
+	one := frame(kind, payload)
+	return strings.Repeat(one, 16<<20/len(one))
 }
+
+func frame(kind byte, payload string) string {
+	return string([]byte{kind, 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
+}
+
+// The kinds of frames: those of which a message has one, and the beginning and the middle of others.
+const finalText, finalPing, firstText, middle = 0x81, 0x89, 0x01, 0x00
 
 // unfinished is the rest of a request of whose body one byte of a hundred comes.
 const unfinished = "Host: x\r\nContent-Length: 100\r\n\r\nx"
@@ -414,10 +431,10 @@ func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
 		strings.Repeat("x", sent), `{"x":"`+strings.Repeat("x", 20_000)+`"}`)
 }
 
-// askAll asks customers of workflows a question in each of eight sessions, twenty times.
-func (s *server) askAll(ctx context.Context, text string) (string, error) {
+// askAll asks customers of workflows a question in each of several sessions, twenty times.
+func (s *server) askAll(ctx context.Context, sessions int, text string) (string, error) {
 	const ask = `{"type":"step","data":{"action_type":"ask_customer","payload":{"message":`
-	return s.sendAll(ctx, 8, 20, ask+`"`+text+`"}}}`,
+	return s.sendAll(ctx, sessions, 20, ask+`"`+text+`"}}}`,
 		`{"type":"reset","data":{"task":"address-change","seed":1}}`)
 }
 

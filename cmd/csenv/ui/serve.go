@@ -50,7 +50,7 @@ func servePages(ctx context.Context, address string, hosts []string, handler htt
 	}
 	server := newHTTPServer(ctx, handler, maxConnections)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go func() { ended <- server.Serve(share.TakeTurns(listener)) }()
 	started(urlOf(listener.Addr()))
 	select {
 	case err := <-ended:

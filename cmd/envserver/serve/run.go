@@ -257,7 +257,7 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	protocol := newHTTPServer(handler, o.judge.Model.Timeout, 2*o.maxSessions+spareConnections, log)
 	ops := newHTTPServer(server.OpsHandler(), 0, opsConnections, log)
 	failed := make(chan error, 2)
-	go func() { failed <- protocol.Serve(l.protocol) }()
+	go func() { failed <- protocol.Serve(share.TakeTurns(l.protocol)) }()
 	go func() { failed <- ops.Serve(l.ops) }()
 	select {
 	case err := <-failed:

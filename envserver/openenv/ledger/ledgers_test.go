@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -513,7 +514,7 @@ func TestParcelIsNotPlayed(t *testing.T) {
 		if known {
 			learn()
 		}
-		if err := store.Keep(Parcel{"run", 0, plan, state}, public); err != nil {
+		if err := store.Keep(Parcel{Run: "run", Plan: plan, State: state}, public); err != nil {
 			t.Fatal(err)
 		}
 		learn()
@@ -529,11 +530,42 @@ func TestParcelIsNotPlayed(t *testing.T) {
 		if parcels, err := store.GiveAway(echo.LedgerKey()); err != nil || len(parcels) != 1 {
 			t.Errorf("%s: the server gives away %d parcels when it ends, %v", name, len(parcels), err)
 		}
-		if err := store.Keep(Parcel{"run", 0, plan, state}, public); err != nil {
+		if err := store.Keep(Parcel{Run: "run", Plan: plan, State: state}, public); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := store.GiveUp(key, plan, echo.LedgerKey()); err != nil || got.Ended.String() != "0" {
 			t.Errorf("%s: a peer that asks gets %s, %v", name, got.Ended, err)
 		}
+	}
+}
+
+// The parcels of one namespace keep those of others neither out of a server nor from being sent in
+// time.
+func TestNamespacesShareTheParcels(t *testing.T) {
+	store := New(echo.Kind{}, nil, true)
+	var state ShardState
+	state.Ended.Add(0)
+	keep := func(namespace string, parcels int) {
+		for i := range parcels {
+			if err := store.Keep(Parcel{Run: namespace, Namespace: namespace, Shard: i, State: state}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keep("honest", 3)
+	keep("greedy", 2*maxParcels)
+	keep("late", 4)
+	parcels, err := store.GiveAway(echo.LedgerKey())
+	if err != nil || len(parcels) != maxParcels {
+		t.Fatalf("%d parcels, %v", len(parcels), err)
+	}
+	of := map[string]int{}
+	for i, p := range parcels {
+		if of[p.Namespace]++; p.Namespace != "greedy" && i >= 3*4 {
+			t.Errorf("parcel %d is of %s", i, p.Namespace)
+		}
+	}
+	if want := map[string]int{"honest": 3, "late": 4, "greedy": maxParcels - 7}; !maps.Equal(of, want) {
+		t.Errorf("parcels %v, want %v", of, want)
 	}
 }

@@ -48,14 +48,15 @@ type run struct {
 
 // share is what the runs of a namespace take of a server: ledgers, and with a plan bytes of memory.
 type share struct {
-	ledgers int
-	bytes   int64
+	namespace string
+	ledgers   int
+	bytes     int64
 }
 
 // shareOf returns the share of a namespace, "" for runs without a plan.
 func (s *Ledgers) shareOf(namespace string) *share {
 	if s.shares[namespace] == nil {
-		s.shares[namespace] = &share{}
+		s.shares[namespace] = &share{namespace: namespace}
 	}
 	return s.shares[namespace]
 }

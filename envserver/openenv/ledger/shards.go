@@ -208,48 +208,80 @@ func (l *ShardLedger) merge(sums *score.Ledger, counted score.IndexSet) error {
 	return nil
 }
 
-// maxParcels bounds the parcels of a server.
-const maxParcels = 4096
+// maxParcels bounds the parcels of a server. A new one takes the place of one of the namespace that
+// has most, unless its own has as many.
+const maxParcels = maxLedgers
 
 // Parcel is the state of a shard that a server gives away before it ends.
 type Parcel struct {
-	Run   string     `json:"run"`
-	Shard int        `json:"shard"`
-	Plan  string     `json:"plan"` // its fingerprint
-	State ShardState `json:"state"`
+	Run       string     `json:"run"`
+	Namespace string     `json:"namespace"`
+	Shard     int        `json:"shard"`
+	Plan      string     `json:"plan"` // its fingerprint
+	State     ShardState `json:"state"`
 }
 
-// GiveAway gives up all shards of planned runs in which an episode has ended.
+// GiveAway gives up all shards of planned runs in which an episode has ended. The first parcels of
+// every namespace come before the second ones, and so on, because there is little time to send them.
 func (s *Ledgers) GiveAway(private ed25519.PrivateKey) (parcels []Parcel, err error) {
-	for key, plan := range s.listShards() {
-		state, err := s.GiveUp(key, plan, private)
-		if err != nil {
+	of, turns := map[string]int{}, map[Key]int{}
+	for _, p := range s.listShards() {
+		key := Key{p.Run, p.Shard}
+		if p.State, err = s.GiveUp(key, p.Plan, private); err != nil {
 			return parcels, err
 		}
-		if state.Ended.Len() > 0 {
-			parcels = append(parcels, Parcel{key.Run, key.Shard, plan, state})
+		if p.State.Ended.Len() > 0 {
+			of[p.Namespace]++
+			turns[key] = of[p.Namespace]
+			parcels = append(parcels, p)
 		}
 	}
+	slices.SortFunc(parcels, func(a, b Parcel) int {
+		return cmp.Or(cmp.Compare(turns[Key{a.Run, a.Shard}], turns[Key{b.Run, b.Shard}]),
+			cmp.Compare(a.Namespace, b.Namespace))
+	})
 	return parcels, nil
 }
 
-// listShards returns the plans of all shards that aren't a peer's.
-func (s *Ledgers) listShards() map[Key]string {
+// listShards returns all shards that aren't a peer's, without their states.
+func (s *Ledgers) listShards() (shards []Parcel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shards := map[Key]string{}
 	for id, r := range s.runs {
 		if r.plan == nil || !r.hasEnded() {
 			continue
 		}
 		for shard := range r.holds {
-			shards[Key{id, shard}] = r.fingerprint
+			shards = append(shards, Parcel{Run: id, Namespace: r.share.namespace, Shard: shard, Plan: r.fingerprint})
 		}
 	}
-	for key, parcel := range s.parcels {
-		shards[key] = parcel.Plan
+	for _, p := range s.parcels {
+		shards = append(shards, Parcel{Run: p.Run, Namespace: p.Namespace, Shard: p.Shard, Plan: p.Plan})
 	}
 	return shards
+}
+
+// makeParcelRoom deletes a parcel for one of a namespace, if there are maxParcels. It reports false
+// if it may delete none.
+func (s *Ledgers) makeParcelRoom(namespace string) bool {
+	if len(s.parcels) < maxParcels {
+		return true
+	}
+	of := map[string]int{}
+	for _, p := range s.parcels {
+		of[p.Namespace]++
+	}
+	var victim Parcel
+	for _, p := range s.parcels {
+		if of[p.Namespace] > of[victim.Namespace] {
+			victim = p
+		}
+	}
+	if of[victim.Namespace] <= of[namespace]+1 {
+		return false
+	}
+	delete(s.parcels, Key{victim.Run, victim.Shard})
+	return true
 }
 
 // Keep takes a parcel of a peer that ends. This doesn't let the server play the shard, which
@@ -260,7 +292,7 @@ func (s *Ledgers) Keep(p Parcel, public ed25519.PublicKey) error {
 	defer s.mu.Unlock()
 	r := s.runs[p.Run]
 	if r == nil || r.plan == nil || r.fingerprint != p.Plan || p.Shard < 0 || p.Shard >= r.plan.Shards() {
-		if len(s.parcels) < maxParcels {
+		if _, known := s.parcels[key]; known || s.makeParcelRoom(p.Namespace) {
 			s.parcels[key] = p
 		}
 		return nil

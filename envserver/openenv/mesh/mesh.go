@@ -30,11 +30,13 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
 	peerDialTimeout = 500 * time.Millisecond
-	// maxRelays bounds the relayed sockets. Each takes about 25 KiB.
+	// maxRelays bounds the relayed sockets, of which one client has at most half. Each takes about
+	// 25 KiB.
 	maxRelays = 4096
 	// capacityPath serves the number of free slots to peers.
 	capacityPath = "/room"
@@ -111,7 +113,8 @@ type Mesh struct {
 	transport *http.Transport
 	errors    *log.Logger // of net/http
 	relays    *semaphore.Weighted
-	relaying  sync.Map // the peer that a session is relayed to, by the session's id
+	relayedOf *share.Budget // the relays by client
+	relaying  sync.Map      // the peer that a session is relayed to, by the session's id
 
 	forwarded *prometheus.CounterVec
 	relayed   prometheus.Gauge
@@ -139,6 +142,7 @@ func New(c *Config, host Host) (*Mesh, error) {
 	m := &Mesh{
 		Config: *c, host: host, secret: secret, dialer: &net.Dialer{Timeout: c.slack(peerDialTimeout)},
 		errors: slog.NewLogLogger(host.Log.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
+		relayedOf: share.NewBudget(maxRelays, maxRelays/2),
 	}
 	m.token = m.tokenOf(c.Self)
 	m.proof = m.keyed("proof", "", sha256.Size)

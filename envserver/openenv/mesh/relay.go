@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -29,10 +30,15 @@ const (
 
 // forwardSocket forwards the handshake of a WebSocket and relays both directions.
 func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
-	if !m.relays.TryAcquire(1) {
+	giveBack, ok := m.relayedOf.TryTake(share.ClientAt(m.HostOf(r)))
+	if !ok {
 		return m.refuseRelay(w, t)
 	}
-	release := func() { m.relays.Release(1) }
+	if !m.relays.TryAcquire(1) {
+		giveBack()
+		return m.refuseRelay(w, t)
+	}
+	release := func() { m.relays.Release(1); giveBack() }
 	far, response, err := m.shakeHands(r, peer)
 	if err != nil {
 		release()

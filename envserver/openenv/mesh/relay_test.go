@@ -3,8 +3,11 @@ package mesh
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -130,4 +133,22 @@ func TestClosingCutsRelays(t *testing.T) {
 			t.Errorf("%d were cut, want 1", cut)
 		}
 	})
+}
+
+// One client can't use up the relays, and needs no session for that: a handshake of a socket that
+// the peer refuses takes one, too.
+func TestRelaysAreShared(t *testing.T) {
+	m := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), &phonebook{})
+	for range maxRelays {
+		m.relayedOf.TryTake("192.0.2.7")
+	}
+	for client, want := range map[string]int{"192.0.2.7:1": http.StatusServiceUnavailable, "192.0.2.8:1": 0} {
+		w := &httptest.ResponseRecorder{}
+		r := httptest.NewRequest(http.MethodGet, "/ws", http.NoBody)
+		r.RemoteAddr = client
+		err := m.forwardSocket(w, r, target{session: "x"}, "127.0.0.1:0")
+		if w.Code != want || errors.Is(err, errUnreachable) != (want == 0) {
+			t.Errorf("client %s got %d, %v", client, w.Code, err)
+		}
+	}
 }

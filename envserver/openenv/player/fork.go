@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -252,6 +253,7 @@ func (p *Player) again(ctx context.Context, c checkpoint) (episode.Result, error
 			return result, err
 		}
 		result = next
+		runtime.Gosched() // as after a message, of which this is one more
 	}
 	return result, nil
 }

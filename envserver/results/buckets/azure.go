@@ -81,15 +81,16 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 	if err != nil {
 		return nil, err
 	}
+	options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: newHTTPClient(at)}}
 	if key := firstVariable("AZURE_STORAGE_KEY"); key != "" {
 		credential, err := azblob.NewSharedKeyCredential(service.AccountName, key)
 		if err != nil {
 			return nil, errors.New("AZURE_STORAGE_KEY is no key of an account: copy it again")
 		}
-		return container.NewClientWithSharedKeyCredential(at, credential, nil)
+		return container.NewClientWithSharedKeyCredential(at, credential, options)
 	}
 	if service.SASToken != "" {
-		return container.NewClientWithNoCredential(at, nil)
+		return container.NewClientWithNoCredential(at, options)
 	}
 	if !belongsToAzure(at) {
 		return nil, noIdentity(at)
@@ -98,7 +99,7 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 	if err != nil {
 		return nil, err
 	}
-	return container.NewClient(at, identity, nil)
+	return container.NewClient(at, identity, options)
 }
 
 // hostOfAzure is the pattern of the accounts in Azure's clouds.

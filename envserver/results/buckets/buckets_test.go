@@ -307,3 +307,37 @@ func TestIdentityStaysInAzure(t *testing.T) {
 		}
 	}
 }
+
+// A store's name that leads to this machine or to a service of metadata, by DNS or by a redirect, is
+// not followed there.
+func TestStoresLeadNowhereElse(t *testing.T) {
+	for address, want := range map[string]struct{ named, local bool }{
+		"192.0.2.1:443": {true, true}, "10.0.0.1:9000": {true, true}, "[2001:db8::1]:443": {true, true},
+		"127.0.0.1:9000": {false, true}, "[::1]:9000": {false, true}, "0.0.0.0:80": {false, true}, "[::]:80": {false, true},
+		"[::ffff:127.0.0.1]:80": {false, true}, "169.254.169.254:80": {}, "[::ffff:169.254.169.254]:80": {},
+		"169.254.170.2:80": {}, "[fe80::1%eth0]:80": {}, "[fd00:ec2::254]:80": {}, "100.100.100.200:80": {},
+		"168.63.129.16:80": {}, "224.0.0.1:80": {},
+	} {
+		for location, allowed := range map[string]bool{"https://minio.example": want.named, "": want.named,
+			"http://localhost:9000": want.local, "http://127.0.0.1:9000": want.local} {
+			if err := dialControl(location)(t.Context(), "tcp", address, nil); (err == nil) != allowed {
+				t.Errorf("store %q at %s: %v", location, address, err)
+			}
+		}
+	}
+	redirecting := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest/meta-data",
+		http.StatusTemporaryRedirect))
+	defer redirecting.Close()
+	const want = "no store is at 169.254.169.254"
+	s3 := "s3://b/p?region=r&anonymous=true&use_path_style=true&endpoint=" + redirecting.URL
+	if err := list(t, s3); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("S3: %v", err)
+	}
+	response, err := newHTTPClient(redirecting.URL).Get(redirecting.URL)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Azure: %v", err)
+	}
+}

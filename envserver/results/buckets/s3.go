@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -38,9 +39,12 @@ func openS3(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
+	endpoint := cmp.Or(q.Get("endpoint"), firstVariable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
 	cfg := aws.Config{
-		Region:     cmp.Or(q.Get("region"), firstVariable("AWS_REGION", "AWS_DEFAULT_REGION")),
-		HTTPClient: awshttp.NewBuildableClient(),
+		Region: cmp.Or(q.Get("region"), firstVariable("AWS_REGION", "AWS_DEFAULT_REGION")),
+		HTTPClient: awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
+			d.ControlContext = dialControl(endpoint)
+		}),
 		Retryer: func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter = ratelimit.None })
 		},
@@ -56,7 +60,6 @@ func openS3(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 	if err := setChecksums(&cfg, q); err != nil {
 		return nil, err
 	}
-	endpoint := cmp.Or(q.Get("endpoint"), firstVariable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
 	if cfg.Credentials, err = findAWSCredentials(cfg, endpoint, q); err != nil {
 		return nil, err
 	}

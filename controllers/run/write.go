@@ -218,7 +218,11 @@ func (w *writer) applyJob(ctx context.Context, snap observe.Snapshot, next rules
 		changed := snap.Job.DeepCopy()
 		c, spec := next.ChangeJob, &changed.Spec
 		spec.Parallelism = cmp.Or(c.Parallelism, spec.Parallelism)
-		spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
+		if c.Suspend != nil && !*c.Suspend {
+			runner.ResumeJob(changed)
+		} else {
+			spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
+		}
 		spec.ActiveDeadlineSeconds = cmp.Or(c.Deadline, spec.ActiveDeadlineSeconds)
 		if err := w.client.Patch(ctx, changed, client.MergeFrom(snap.Job)); err != nil {
 			return markRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))

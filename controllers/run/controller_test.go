@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,7 +113,6 @@ func TestUnreportedAttemptsAreAnnouncedOnce(t *testing.T) {
 
 // Whoever deletes or suspends a Job stops its runners, and the Job controller doesn't count them.
 func TestAttemptsOfRunnersStoppedWithTheirJob(t *testing.T) {
-	resumed := batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, Reason: "JobResumed"}
 	for name, tc := range map[string]struct {
 		disturb func(*world)
 		want    []string
@@ -125,21 +123,13 @@ func TestAttemptsOfRunnersStoppedWithTheirJob(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, nil},
-		"it is suspended, and resumed by the operator": {func(w *world) {
+		"it is suspended": {func(w *world) {
 			job := w.job()
-			job.Status.Conditions = append(job.Status.Conditions, resumed)
-			if err := w.client.Status().Update(t.Context(), job); err != nil {
+			job.Spec.Suspend = new(true)
+			if err := w.client.Update(t.Context(), job); err != nil {
 				t.Fatal(err)
 			}
 		}, nil},
-		"a queue admits it for the first time": {func(w *world) {
-			run, job := w.run(), w.job()
-			run.Status.AdmissionTime = new(metav1.NewTime(w.clock.Now()))
-			job.Status.Conditions = append(job.Status.Conditions, resumed)
-			if err := errors.Join(w.client.Status().Update(t.Context(), job), w.client.Status().Update(t.Context(), run)); err != nil {
-				t.Fatal(err)
-			}
-		}, []string{"Warning EpisodesReplayed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := readyWorld(t)

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runtest"
 )
 
@@ -53,6 +57,48 @@ func TestPoolCountsRuns(t *testing.T) {
 	}
 	if got := w.poolCounts(); got != 1 {
 		t.Errorf("%d runs counted after the run is deleted", got)
+	}
+}
+
+// Runs that begin before the cache shows the pool's status anew take one write each.
+func TestRunsThatBeginTogether(t *testing.T) {
+	w := readyWorld(t)
+	writes := 0
+	w.fault = func(_ string, do func() error) error { writes++; return do() }
+	pool := &v1alpha1.CustomerSupportEnv{}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(runtest.NewPool()), pool); err != nil {
+		t.Fatal(err)
+	}
+	next := rules.Decision{Status: v1alpha1.EvaluationRunStatus{Provenance: &v1alpha1.Provenance{}}}
+	for i := range 8 {
+		run := runtest.NewRun()
+		run.UID = types.UID(fmt.Sprint(i))
+		if err := w.r.countRun(t.Context(), observe.Snapshot{Run: run, Env: pool}, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.poolCounts(); got != 8 || writes != 8 {
+		t.Errorf("%d runs are counted in %d writes", got, writes)
+	}
+	// Somebody else's write makes what was written last useless, once.
+	other := pool.DeepCopy()
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(pool), other); err != nil {
+		t.Fatal(err)
+	}
+	other.Status.ReadyReplicas = new(int32(7))
+	if err := w.client.Status().Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	run := runtest.NewRun()
+	run.UID = "late"
+	if err := w.r.countRun(t.Context(), observe.Snapshot{Run: run, Env: pool}, next); !apierrors.IsConflict(err) {
+		t.Fatalf("an outdated pool: %v", err)
+	}
+	if err := w.r.countRun(t.Context(), observe.Snapshot{Run: run, Env: other}, next); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.poolCounts(); got != 9 {
+		t.Errorf("%d runs are counted", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +63,26 @@ type writer struct {
 	metrics  *runMetrics
 	options  Options
 	released *releases
+	counting poolCounts
+}
+
+// poolCounts is the pool whose status was written last because a run began. The cache shows it
+// later: without it, runs that begin together would need several writes each.
+type poolCounts struct {
+	sync.Mutex
+	written *v1alpha1.CustomerSupportEnv
+}
+
+// newest returns a copy of the pool as it was written last.
+func (c *poolCounts) newest(pool *v1alpha1.CustomerSupportEnv) *v1alpha1.CustomerSupportEnv {
+	if c.written == nil || c.written.UID != pool.UID {
+		return pool.DeepCopy()
+	}
+	order, err := resourceversion.CompareResourceVersion(pool.ResourceVersion, c.written.ResourceVersion)
+	if err != nil || order > 0 {
+		return pool.DeepCopy()
+	}
+	return c.written.DeepCopy()
 }
 
 // writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
@@ -95,13 +117,17 @@ func (w *writer) countRun(ctx context.Context, snap snapshot.Snapshot, next rule
 	if snap.Run.Status.Provenance != nil || next.Status.Provenance == nil {
 		return nil
 	}
-	pool := snap.Env.DeepCopy()
+	w.counting.Lock()
+	defer w.counting.Unlock()
+	pool := w.counting.newest(snap.Env)
 	if !pool.Status.CountRun(snap.Run.Namespace, string(snap.Run.UID)) {
 		return nil
 	}
+	w.counting.written = nil
 	if err := w.client.Status().Update(ctx, pool); err != nil {
 		return fmt.Errorf("counting the run in the status of its pool: %w", err)
 	}
+	w.counting.written = pool
 	return nil
 }
 
@@ -192,7 +218,11 @@ func (w *writer) applyJob(ctx context.Context, snap snapshot.Snapshot, next rule
 		changed := snap.Job.DeepCopy()
 		c, spec := next.ChangeJob, &changed.Spec
 		spec.Parallelism = cmp.Or(c.Parallelism, spec.Parallelism)
-		spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
+		if c.Suspend != nil && !*c.Suspend {
+			runner.ResumeJob(changed)
+		} else {
+			spec.Suspend = cmp.Or(c.Suspend, spec.Suspend)
+		}
 		spec.ActiveDeadlineSeconds = cmp.Or(c.Deadline, spec.ActiveDeadlineSeconds)
 		if err := w.client.Patch(ctx, changed, client.MergeFrom(snap.Job)); err != nil {
 			return markRefusal("a change of Job "+changed.Name, fmt.Errorf("changing the Job: %w", err))

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,5 +119,5 @@ func connects(ctx SpecContext, in, name, address, port string) bool {
 		return false
 	}
 	return exec.CommandContext(ctx, "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pids[0]), "--", "timeout", "2",
-		"bash", "-c", "</dev/tcp/"+net.JoinHostPort(address, port)).Run() == nil
+		"bash", "-c", "</dev/tcp/"+address+"/"+port).Run() == nil
 }

@@ -54,13 +54,12 @@ func (p *pass) countSummaries() {
 	p.announceCounted(done.Len())
 }
 
-// isResumed reports whether the run was suspended after it had begun, or its Job by somebody else. A
-// queue's Job is suspended until its first admission.
+// isResumed reports whether the run was suspended after it had begun, or its Job, which somebody else
+// may have suspended.
 func (p *pass) isResumed() bool {
-	status, resumed := &p.d.Status, runner.FindResumption(p.s.Job)
+	began := p.s.Run.Status.StartTime
 	c := meta.FindStatusCondition(p.s.Run.Status.Conditions, v1alpha1.ConditionSuspended)
-	return c != nil && status.StartTime != nil && c.LastTransitionTime.After(status.StartTime.Time) ||
-		resumed != nil && (status.AdmissionTime == nil || status.AdmissionTime.Before(resumed))
+	return c != nil && began != nil && c.LastTransitionTime.After(began.Time) || runner.WasResumed(p.s.Job)
 }
 
 // writeCounted writes the figures of what this pass and earlier ones have counted.

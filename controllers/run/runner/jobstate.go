@@ -69,18 +69,15 @@ func FindJobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.
 	return nil
 }
 
-// FindResumption is when a Job was last resumed, nil for none that has never been suspended.
-func FindResumption(job *batchv1.Job) *metav1.Time {
-	if job == nil {
-		return nil
-	}
-	for i := range job.Status.Conditions {
-		if c := &job.Status.Conditions[i]; c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionFalse {
-			return &c.LastTransitionTime
-		}
-	}
-	return nil
+// ResumeJob resumes a Job and notes that. The Job controller counts no runners that a suspension has
+// stopped, and its own condition is missing if a Job was resumed at once.
+func ResumeJob(job *batchv1.Job) {
+	job.Spec.Suspend = new(false)
+	metav1.SetMetaDataAnnotation(&job.ObjectMeta, annotationResumed, "true")
 }
+
+// WasResumed reports whether the operator has resumed a Job, nil for none.
+func WasResumed(job *batchv1.Job) bool { return job != nil && job.Annotations[annotationResumed] != "" }
 
 // HasJobEnded reports whether a Job is complete or has failed.
 func HasJobEnded(job *batchv1.Job) bool {

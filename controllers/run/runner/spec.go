@@ -34,6 +34,7 @@ const (
 	AnnotationJobAttempt = "csenv.dev/round" // numbers the job attempts of the run
 	AnnotationQueue      = "csenv.dev/queue" // the run's queue when the Job was created, "" for none
 	annotationContinues  = "csenv.dev/continues"
+	annotationResumed    = "csenv.dev/resumed"
 
 	Container      = "runner"
 	AgentContainer = "agent"

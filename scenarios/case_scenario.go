@@ -37,13 +37,11 @@ func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
-		Rules:    Rules{AsksByTool: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true},
-		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
+		Rules: CaseRules, Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
 		Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
-		Desk:        &desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records},
-		Decision:    &c.Decision,
+		Records: c.Records, Policy: c.Policy, Decision: &c.Decision,
 		StepMinutes: caseMinutes(), References: References{Good: []string{c.Reply}},
 	}
 	w.Steps = caseSteps(c)

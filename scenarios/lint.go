@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"
@@ -389,15 +390,15 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 		return
 	}
 	l.braces(s.File, w.References.Good)
-	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.State, w.Facts, w.Steps})
+	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.Records, w.Facts, w.Steps})
 	l.facts(s.file.Metadata.Pos.String(), w.Facts)
 	l.required(s.file.Metadata.Pos.String(), w.Required(), facts.NewContext(w.Language, w.Now), w.References.Good)
 	l.workflowLeaks(s, w, in)
 	checkUniqueIDs(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
 	checkUniqueIDs(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
 	checkUniqueIDs(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
-	checkUniqueIDs(l, s.File, "order", w.State.Orders, func(o Order) string { return o.ID })
-	checkUniqueIDs(l, s.File, "payment", w.State.Payments, func(p Payment) string { return p.ID })
+	checkUniqueIDs(l, s.File, "order", w.Records.Orders, func(o desk.Order) string { return o.ID })
+	checkUniqueIDs(l, s.File, "payment", w.Records.Payments, func(p desk.Payment) string { return p.ID })
 	l.goals(s, w)
 	if len(w.Steps) > w.MaxSteps {
 		l.reportf(s.File, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
@@ -408,7 +409,7 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
 	reached := true
 	for _, g := range w.Goal {
-		holds, err := g.Holds(Moment{Backend: &w.State})
+		holds, err := g.Holds(Moment{Records: &w.Records})
 		if err != nil {
 			l.reportf(s.File, ruleGoal, "%v", err)
 		}

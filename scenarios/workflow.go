@@ -8,9 +8,11 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
+// Cents is an amount of US dollars in cents.
+type Cents = desk.Cents
+
 // Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query
-// and Visible; tools return other data, and the grader uses the rest. It is immutable: the
-// environment clones State before changing it.
+// and Visible; tools return other data, and the grader uses the rest. It is immutable.
 type Workflow struct {
 	ScenarioID string
 	Version    int
@@ -30,10 +32,10 @@ type Workflow struct {
 	// a question.
 	AskWords []string `json:",omitempty"`
 	Visible  Visible
-	State    Backend
-	// Desk is the world of a generated case, nil for other workflows. Any change of it that isn't a
-	// required step spoils the resolution.
-	Desk *desk.Desk `json:",omitempty"`
+	// Records are those behind the tools. An environment changes a clone of them.
+	Records desk.Records
+	// Policy is that of a generated case, nil for written workflows.
+	Policy *desk.Policy `json:",omitempty"`
 	// Decision is what the policy says about a generated case. Steps and facts follow from it.
 	Decision  *desk.Decision `json:"-"`
 	Steps     []WorkflowStep
@@ -60,9 +62,12 @@ type Workflow struct {
 // Rules are how a workflow is played and paid, as far as written workflows and generated cases
 // differ.
 type Rules struct {
-	// AsksByTool means that the customer is asked with ask_customer and that every reply ends the
-	// episode.
-	AsksByTool bool
+	// AllTools means that there are the tools that only cases have, so that the customer is asked
+	// with ask_customer and every reply ends the episode.
+	AllTools bool
+	// PlainRecords means that answers contain records by their kinds, with the members that records
+	// of written workflows have.
+	PlainRecords bool
 	// FinesExcess means that each step beyond the number of required ones costs points.
 	FinesExcess bool
 	// ChangesNeedLookUps means that a change is refused before the look-ups that its tool always
@@ -74,6 +79,12 @@ type Rules struct {
 	// the resolution depends on the changes alone.
 	PaysLookUpsApart bool
 }
+
+// The rules of written workflows and of generated cases.
+var (
+	WrittenRules = Rules{FinesExcess: true, PlainRecords: true}
+	CaseRules    = Rules{AllTools: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true}
+)
 
 // Visible is the part of the backend's state in the first observation. "" and "unknown" both mean
 // that it hasn't been looked up. It is never the true value.

@@ -91,11 +91,11 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
-		Category: s.Category(), Rules: Rules{FinesExcess: true}, ScenarioID: s.ID, Version: s.Version, Seed: seed,
+		Category: s.Category(), Rules: WrittenRules, ScenarioID: s.ID, Version: s.Version, Seed: seed,
 		Now:      expr.ToNative[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
-			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
+			"query")), Visible: Visible(f.Visible), Records: in.records(&f.State),
 		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
 		Facts: in.facts(f.Facts), Harm: s.harm, MaxSteps: f.Limits.MaxSteps,
 		StepMinutes: f.Limits.minutes(),
@@ -162,35 +162,35 @@ func (in *instance) predicate(p expr.Predicate) Predicate {
 	return Predicate{Source: p.Text, program: p.Expr.Program, vars: in.Vals}
 }
 
-func (in *instance) backend(f *backendFile) Backend {
-	return Backend{
+func (in *instance) records(f *recordsFile) desk.Records {
+	return desk.Records{
 		Orders: expr.FilterMap(&in.Scope, f.Orders, in.order),
-		Payments: expr.FilterMap(&in.Scope, f.Payments, func(p paymentFile) Payment {
-			return Payment{
+		Payments: expr.FilterMap(&in.Scope, f.Payments, func(p paymentFile) desk.Payment {
+			return desk.Payment{
 				ID: in.Text(p.ID), OrderID: in.Text(p.OrderID), Status: in.Text(p.Status),
 				Amount: Cents(in.Amount(p.Amount)), Method: in.Text(p.Method),
-				At: in.MaybeInstant(p.At), Details: in.details(p.Details),
+				At: in.Instant(p.At), Details: in.details(p.Details),
 			}
 		}),
-		Refunds: expr.FilterMap(&in.Scope, f.Refunds, func(r refundFile) Refund {
-			return Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
-				Amount: Cents(in.Amount(r.Amount)), At: in.MaybeInstant(r.At)}
+		Refunds: expr.FilterMap(&in.Scope, f.Refunds, func(r refundFile) desk.Refund {
+			return desk.Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
+				Amount: Cents(in.Amount(r.Amount)), At: in.Instant(r.At)}
 		}),
-		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c caseFile) Case {
-			return Case{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
+		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c openCaseFile) desk.Case {
+			return desk.Case{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
 				Reason: in.Text(c.Reason)}
 		}),
 	}
 }
 
-func (in *instance) order(o orderFile) Order {
-	return Order{
-		ID: in.Text(o.ID), Status: in.Text(o.Status), Placed: in.MaybeInstant(o.Placed),
-		Delivered: in.MaybeInstant(o.Delivered), Carrier: in.Text(o.Carrier),
+func (in *instance) order(o orderFile) desk.Order {
+	return desk.Order{
+		ID: in.Text(o.ID), Status: in.Text(o.Status), Placed: in.Instant(o.Placed),
+		Delivered: in.Instant(o.Delivered), Carrier: in.Text(o.Carrier),
 		Tracking: in.Text(o.Tracking), Total: Cents(in.Amount(o.Total)), Notes: in.Texts(o.Notes),
 		Details: in.details(o.Details),
-		Items: expr.FilterMap(&in.Scope, o.Items, func(i itemFile) Item {
-			return Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
+		Items: expr.FilterMap(&in.Scope, o.Items, func(i itemFile) desk.Item {
+			return desk.Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
 				Price: Cents(in.Amount(i.Price))}
 		}),
 	}
@@ -266,24 +266,24 @@ func (in *instance) workflowValues(w *Workflow) []string {
 			out = append(out, s.Answer)
 		}
 	}
-	for _, o := range w.State.Orders {
+	for _, o := range w.Records.Orders {
 		out = in.orderValues(&o, out)
 	}
-	for _, p := range w.State.Payments {
+	for _, p := range w.Records.Payments {
 		out = in.moneyForms(p.Amount, append(out, p.ID, p.Method))
 		out = append(in.maybeTimeForms(p.At, out), sortedValues(p.Details)...)
 	}
-	for _, r := range w.State.Refunds {
+	for _, r := range w.Records.Refunds {
 		out = in.moneyForms(r.Amount, append(out, r.ID))
 		out = in.maybeTimeForms(r.At, out)
 	}
-	for _, c := range w.State.Cases {
+	for _, c := range w.Records.Cases {
 		out = append(out, c.ID, c.Reason)
 	}
 	return out
 }
 
-func (in *instance) orderValues(o *Order, out []string) []string {
+func (in *instance) orderValues(o *desk.Order, out []string) []string {
 	out = in.moneyForms(o.Total, append(out, o.ID, o.Tracking))
 	out = in.maybeTimeForms(o.Delivered, in.maybeTimeForms(o.Placed, out))
 	for _, i := range o.Items {
@@ -293,11 +293,11 @@ func (in *instance) orderValues(o *Order, out []string) []string {
 	return append(out, sortedValues(o.Details)...)
 }
 
-func (in *instance) maybeTimeForms(t *time.Time, out []string) []string {
-	if t == nil {
+func (in *instance) maybeTimeForms(t time.Time, out []string) []string {
+	if t.IsZero() {
 		return out
 	}
-	return in.TimeForms(*t, out)
+	return in.TimeForms(t, out)
 }
 
 // sortedValues lists the values of a map in the order of its keys.

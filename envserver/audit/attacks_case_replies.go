@@ -18,7 +18,7 @@ func lookUps(w *scenarios.Workflow) []map[string]any {
 		}
 	}
 	actions = append(actions, newAction(desk.LookUpCustomer, nil))
-	for _, o := range w.Desk.Records.Orders {
+	for _, o := range w.Records.Orders {
 		for _, tool := range []string{desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
 			actions = append(actions, newAction(tool, map[string]any{"order_id": o.ID}))
 		}

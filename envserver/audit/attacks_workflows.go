@@ -59,7 +59,7 @@ func (p *player) dump() (*episode.Final, error) {
 			after = append(after, action)
 		}
 	}
-	for _, o := range p.workflow.State.Orders {
+	for _, o := range p.workflow.Records.Orders {
 		payload := map[string]any{"order_id": o.ID}
 		before = append(before, newAction(scenarios.CheckOrderStatus, payload),
 			newAction(scenarios.CheckPayment, payload))

@@ -207,8 +207,8 @@ func (p *player) send(action map[string]any) (final *episode.Final, ok bool, err
 }
 
 func (p *player) action(letter string, answer reply) (map[string]any, error) {
-	order := p.workflow.State.Orders[0].ID
-	payments := p.workflow.State.PaymentsOf(order)
+	order := p.workflow.Records.Orders[0].ID
+	payments := p.workflow.Records.ShowPayments(order, "").Payments
 	switch letter {
 	case "O":
 		return newAction(scenarios.CheckOrderStatus, map[string]any{"order_id": order}), nil

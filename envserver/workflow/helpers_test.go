@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // comparing is the reader of all tests.
@@ -24,13 +25,13 @@ func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: 
 func testWorkflow() *scenarios.Workflow {
 	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
-		ScenarioID: "C99", Category: "workflow", Rules: scenarios.Rules{FinesExcess: true}, Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
+		ScenarioID: "C99", Category: "workflow", Rules: scenarios.WrittenRules, Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
 		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
 		Visible: scenarios.Visible{OrderStatus: "unknown"},
-		State: scenarios.Backend{
-			Orders: []scenarios.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}},
+		Records: desk.Records{
+			Orders: []desk.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}},
 				{ID: "LD-2", Status: "packed"}},
-			Payments: []scenarios.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250},
+			Payments: []desk.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250},
 				{ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
 		},
 		Steps: []scenarios.WorkflowStep{

@@ -63,7 +63,7 @@ func TestLaterRequestsAreProved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w.Desk.Records.Customer.Hold == "" {
+			if w.Records.Customer.Hold == "" {
 				asked++
 				if w.Steps[0].Action != desk.AskCustomer {
 					t.Errorf("%s seed %d: the first step is %s", s.ID, seed, w.Steps[0].Action)
@@ -127,9 +127,9 @@ func TestEarlyChangesOfWrittenWorkflows(t *testing.T) {
 		if amount == 0 {
 			action, args = desk.Readdressing, map[string]any{"order_id": "LD-1"}
 		}
-		if got := s.carryOut(action, args); len(s.backend.Refunds) > 0 || got.Error != "not done: "+s.missing() ||
+		if got := s.carryOut(action, args); len(s.records.Refunds) > 0 || got.Error != "not done: "+s.missing() ||
 			s.penalties != wrongPenalty {
-			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.backend.Refunds), got.Error, s.penalties)
+			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.records.Refunds), got.Error, s.penalties)
 		}
 	}
 }

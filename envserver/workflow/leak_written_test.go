@@ -102,7 +102,7 @@ func TestLeaksOfWrittenWorkflowsAreFound(t *testing.T) {
 
 // writtenProbes are the actions that an agent can try first in a written workflow, by name.
 func writtenProbes(w *scenarios.Workflow) map[string]string {
-	order, payment := w.State.Orders[0], w.State.Payments[0]
+	order, payment := w.Records.Orders[0], w.Records.Payments[0]
 	out := map[string]string{"invalid": `{"action_type":"initiate"}`, "malformed": `{`}
 	add := func(name, action string, args map[string]any) {
 		out[name] = testkit.EncodeJSON(map[string]any{"action_type": action, "payload": args})

@@ -52,7 +52,7 @@ func candidates(w *scenarios.Workflow) []string {
 	act := func(action string, payload map[string]any) {
 		out = append(out, testkit.EncodeJSON(map[string]any{"action_type": action, "payload": payload}))
 	}
-	for _, o := range w.State.Orders {
+	for _, o := range w.Records.Orders {
 		act(scenarios.CheckOrderStatus, map[string]any{"order_id": o.ID})
 		act(scenarios.CheckPayment, map[string]any{"order_id": o.ID})
 		act(scenarios.InitiateRefund, map[string]any{"order_id": o.ID, "amount": o.Total})
@@ -68,7 +68,7 @@ func candidates(w *scenarios.Workflow) []string {
 
 // goldReturn is the sum of the rewards of all steps and the resolution.
 func goldReturn(w *scenarios.Workflow) int64 {
-	if w.Desk != nil {
+	if w.Policy != nil {
 		return stepPoints + casePoints
 	}
 	return stepPoints*int64(len(w.Steps)) + resolutionPoints
@@ -177,10 +177,10 @@ func hidden(w *scenarios.Workflow) []string {
 			tokens = append(tokens, f.Value)
 		}
 	}
-	for _, p := range w.State.Payments {
+	for _, p := range w.Records.Payments {
 		tokens = append(tokens, p.ID, p.Status)
 	}
-	for _, o := range w.State.Orders {
+	for _, o := range w.Records.Orders {
 		tokens = append(tokens, `"`+o.Status+`"`)
 	}
 	return tokens

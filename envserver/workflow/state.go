@@ -31,8 +31,7 @@ type state struct {
 	scale    string
 	mode     episode.RewardMode
 
-	backend                    scenarios.Backend
-	desk                       *desk.Records // of a generated case, else nil
+	records                    *desk.Records
 	orderStatus, paymentStatus string
 	history                    []Entry
 	last                       document
@@ -66,15 +65,11 @@ type state struct {
 }
 
 func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *state {
-	s := &state{
-		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(),
+	return &state{
+		task: t, workflow: w, reader: reader, mode: mode, records: w.Records.Clone(),
 		orderStatus: hideUnknown(w.Visible.OrderStatus), paymentStatus: hideUnknown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
 	}
-	if w.Desk != nil {
-		s.desk = w.Desk.Records.Clone()
-	}
-	return s
 }
 
 // hideUnknown returns a status as the agent sees it before a look-up.
@@ -264,7 +259,7 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 
 // breach returns the rule that forbids an action other than a reply, or nil.
 func (s *state) breach(action string, args map[string]any) *grader.Gate {
-	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
+	moment := scenarios.Moment{Records: s.records, Payload: args}
 	for _, f := range s.workflow.Forbidden {
 		if f.Action == action && (f.When.IsZero() || isPredicateTrue(f.When, moment)) {
 			return &grader.Gate{ID: f.ID, Reason: f.Why}
@@ -289,7 +284,7 @@ func (s *state) respond(args desk.Args) result {
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
 	breach := s.breach(scenarios.RespondUser, args)
-	if ask := s.question(message); !s.workflow.Rules.AsksByTool && ask >= 0 && breach == nil {
+	if ask := s.question(message); !s.workflow.Rules.AllTools && ask >= 0 && breach == nil {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
@@ -398,7 +393,7 @@ func (s *state) meetsGoal() bool {
 }
 
 func (s *state) meets(goal scenarios.Predicate) bool {
-	return isPredicateTrue(goal, scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message})
+	return isPredicateTrue(goal, scenarios.Moment{Records: s.records, Replied: s.replied, Message: s.message})
 }
 
 // pay returns the reward since the last payment. It is 0 before the end of an episode with terminal

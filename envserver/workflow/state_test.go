@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 func TestRewards(t *testing.T) {
@@ -304,7 +305,7 @@ func TestRepeatsNeverPay(t *testing.T) {
 // spare capacity.
 func TestSessionsOfOneInstance(t *testing.T) {
 	w := calm()
-	w.State.Refunds = make([]scenarios.Refund, 0, 4)
+	w.Records.Refunds = make([]desk.Refund, 0, 4)
 	a, b := start(w, episode.Dense), start(w, episode.Dense)
 	for _, action := range []string{order, payment} {
 		step(t, a, action)
@@ -312,7 +313,7 @@ func TestSessionsOfOneInstance(t *testing.T) {
 	}
 	step(t, a, refundGood)
 	step(t, b, refundMore)
-	if got := a.state.backend.Refunds[0].Amount; got != 1250 {
+	if got := a.state.records.Refunds[0].Amount; got != 1250 {
 		t.Errorf("the first session's refund is %s after the second one's", got)
 	}
 	seen := step(t, a, reply).Observation.(Observation)

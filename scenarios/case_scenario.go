@@ -29,9 +29,25 @@ func (l *loader) caseFile(p *openPack, s pack.File, y document) {
 // leaves room for every look-up, every question and every change of the longest case.
 const caseMaxSteps = 34
 
-// instantiateCase draws a generated case as a workflow: a step for each look-up and question that
+// composedWorkflow is a composition that is shown as workflows.
+type composedWorkflow struct {
+	*WorkflowScenario
+
+	salt        string
+	composition *cases.Composition
+}
+
+// caseWorkflow makes the scenario of a generated case.
+func caseWorkflow(p *openPack, c *cases.Composition) *WorkflowScenario {
+	s := &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
+		Language: c.Language, File: c.File, Pack: p.info, Family: c.Family, Modifiers: c.Modifiers}
+	s.template = func() (workflowTemplate, error) { return &composedWorkflow{s, p.salt, c}, nil }
+	return s
+}
+
+// instantiate draws a generated case as a workflow: a step for each look-up and question that
 // the decision depends on, one for each change, which comes after them, and the reply.
-func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
+func (s *composedWorkflow) instantiate(seed int64) (*Workflow, error) {
 	c, err := s.composition.Instantiate(s.salt, seed)
 	if err != nil {
 		return nil, err

@@ -111,12 +111,22 @@ func TestAllowedValuesContainTheState(t *testing.T) {
 	}
 }
 
+// build draws a written ticket.
+func build(tb rapid.TB, s *TicketScenario, seed int64) (*ticketBuild, error) {
+	tb.Helper()
+	template, err := s.template()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return template.(*writtenTicket).build(seed)
+}
+
 func TestDrawsStayInRange(t *testing.T) {
 	s, _ := mustLoad(t, testPack(t, "", "", "")).Ticket("T1")
 	earliest, latest := time.Date(2026, 2, 2, 8, 0, 0, 0, time.UTC), time.Date(2026, 11, 27, 17, 45, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Int64().Draw(t, "seed")
-		b, err := s.build(seed)
+		b, err := build(t, s, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +162,8 @@ func TestBranches(t *testing.T) {
 	b, _ := c.Ticket("T2")
 	flipped, unpaired := 0, 0
 	for seed := range int64(200) {
-		x, errX := a.build(seed)
-		y, errY := b.build(seed)
+		x, errX := build(t, a, seed)
+		y, errY := build(t, b, seed)
 		if errX != nil || errY != nil {
 			t.Fatal(errX, errY)
 		}
@@ -170,7 +180,7 @@ func TestBranches(t *testing.T) {
 	if flipped < 70 || flipped > 130 || unpaired < 70 || unpaired > 130 {
 		t.Errorf("of 200 seeds %d and %d took the second value, want about 100", flipped, unpaired)
 	}
-	if zero, err := b.build(0); err != nil || zero.Vals["colour"] != types.String("red") ||
+	if zero, err := build(t, b, 0); err != nil || zero.Vals["colour"] != types.String("red") ||
 		zero.Vals["over"] != types.True {
 		t.Errorf("seed 0 is not canonical: %v, %v", zero, err)
 	}

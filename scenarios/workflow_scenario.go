@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
@@ -27,21 +26,27 @@ type WorkflowScenario struct {
 	File string
 	Pack pack.Info `json:"-"`
 
-	// open compiles a scenario that is known by the index. It is nil for others.
-	open func() (*WorkflowScenario, error)
+	// Modifiers are those of a generated case, ordered, and nil for others.
+	Modifiers []string `json:",omitempty"`
+
+	// template draws the workflows. That of a scenario known by the index is compiled at its first
+	// call.
+	template func() (workflowTemplate, error)
+}
+
+// workflowTemplate draws workflows. It is a writtenWorkflow or a composedWorkflow.
+type workflowTemplate interface {
+	instantiate(seed int64) (*Workflow, error)
+}
+
+// writtenWorkflow is a compiled workflow file.
+type writtenWorkflow struct {
+	*WorkflowScenario
 
 	salt string
 	file *workflowFile
 	harm []Harm
-	// composition is that of a generated case, nil for others, and modifiers are its own.
-	composition *cases.Composition
-	modifiers   []string
-	loc         *expr.Locale
-}
-
-// Modifiers are those of a generated case, ordered, and nil otherwise.
-func (s *WorkflowScenario) Modifiers() []string {
-	return slices.Clone(s.modifiers)
+	loc  *expr.Locale
 }
 
 // Category is the family of a generated case, and "workflow" otherwise.
@@ -59,31 +64,24 @@ func (s *WorkflowScenario) Task() string {
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.
 func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
-	s, err := s.opened()
+	t, err := s.template()
 	if err != nil {
 		return nil, err
 	}
-	if s.composition != nil {
-		return s.instantiateCase(seed)
-	}
+	return t.instantiate(seed)
+}
+
+func (s *writtenWorkflow) instantiate(seed int64) (*Workflow, error) {
 	w, _, err := s.build(seed)
 	return w, err
 }
 
-// opened returns the compiled scenario.
-func (s *WorkflowScenario) opened() (*WorkflowScenario, error) {
-	if s.open == nil {
-		return s, nil
-	}
-	return s.open()
-}
-
-func (s *WorkflowScenario) request(seed int64) params.Request {
+func (s *writtenWorkflow) request(seed int64) params.Request {
 	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed}
 }
 
 // build instantiates a workflow and also returns its values.
-func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
+func (s *writtenWorkflow) build(seed int64) (*Workflow, *instance, error) {
 	f := s.file
 	vals, _, err := f.Draw(s.request(seed))
 	if err != nil {
@@ -315,21 +313,22 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	if s == nil || tryOut(l, s.Instantiate) == nil {
 		return nil
 	}
-	return s
+	return s.WorkflowScenario
 }
 
 // compileWorkflow compiles a workflow file. It returns nil after a fault.
-func (l *loader) compileWorkflow(p parsed[workflowFile]) *WorkflowScenario {
+func (l *loader) compileWorkflow(p parsed[workflowFile]) *writtenWorkflow {
 	f := p.value
 	if f.Language == "" {
 		f.Language = "en"
 	}
 	m := f.Metadata
-	s := &WorkflowScenario{
-		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
-		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-		harm: newHarms(f.Harm),
+	s := &writtenWorkflow{
+		WorkflowScenario: &WorkflowScenario{ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty,
+			Language: f.Language, File: p.file, Pack: p.pack.info},
+		salt: p.pack.salt, file: f, loc: l.locales[f.Language], harm: newHarms(f.Harm),
 	}
+	s.template = func() (workflowTemplate, error) { return s, nil }
 	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {
 		if slices.Contains(expr.MomentVariables(), e.Name) {

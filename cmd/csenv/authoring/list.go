@@ -152,7 +152,7 @@ func listProfiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) 
 	}
 	for _, s := range c.Cases() {
 		out = append(out, profile{ID: s.ID, Kind: kindCase, Version: s.Version, Category: s.Category(),
-			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: strings.Join(s.Modifiers(), ", "),
+			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: strings.Join(s.Modifiers, ", "),
 			Pack: s.Pack.Name, File: s.File})
 	}
 	for _, q := range queue.ComposeQueues(c) {

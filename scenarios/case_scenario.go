@@ -61,14 +61,9 @@ func (s *composedWorkflow) instantiate(seed int64) (*Workflow, error) {
 		StepMinutes: caseMinutes(), References: References{Good: []string{c.Reply}},
 	}
 	w.Steps = caseSteps(c)
-	for _, q := range c.Answers {
-		w.Answers = append(w.Answers, Answer{About: q.About, Answer: q.Answer})
-	}
+	w.Answers, w.Faults = c.Answers, c.Faults
 	w.Neutral = caseNeutrals()
 	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
-	for _, f := range c.Faults {
-		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
-	}
 	w.MaxSteps = caseMaxSteps
 	return w, nil
 }
@@ -107,7 +102,7 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 	for _, e := range c.Decision.Effects {
 		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
 	}
-	add(WorkflowStep{Action: RespondUser, Requires: listStepIDs(steps), Terminal: true})
+	add(WorkflowStep{Action: desk.RespondUser, Requires: listStepIDs(steps), Terminal: true})
 	return steps
 }
 

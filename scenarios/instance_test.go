@@ -257,11 +257,11 @@ func TestInstantiateWorkflow(t *testing.T) {
 	w := mustWorkflow(t, c, 0)
 	id, price := w.Records.Orders[0].ID, w.Records.Orders[0].Total
 	wantSteps := []WorkflowStep{
-		{ID: "s0", Action: RespondUser, Ask: true, Answer: "It is " + id + "."},
-		{ID: "s1", Action: CheckPayment, Args: []Arg{{Name: "order_id", In: []any{id}}}},
-		{ID: "s2", Action: InitiateRefund, Args: []Arg{{Name: "amount", In: []any{int64(price), int64(1)}},
+		{ID: "s0", Action: desk.RespondUser, Ask: true, Answer: "It is " + id + "."},
+		{ID: "s1", Action: desk.CheckPayment, Args: []Arg{{Name: "order_id", In: []any{id}}}},
+		{ID: "s2", Action: desk.Refunding, Args: []Arg{{Name: "amount", In: []any{int64(price), int64(1)}},
 			{Name: "payment_id", Any: true}}, Requires: []string{"s1"}},
-		{ID: "s3", Action: RespondUser, Requires: []string{"s0", "s2"}, Terminal: true},
+		{ID: "s3", Action: desk.RespondUser, Requires: []string{"s0", "s2"}, Terminal: true},
 	}
 	if diff := cmp.Diff(wantSteps, w.Steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -270,11 +270,11 @@ func TestInstantiateWorkflow(t *testing.T) {
 		w.MaxSteps != 8 || w.Visible != (Visible{}) {
 		t.Errorf("query %q, now %s, %d steps, visible %+v", w.Query, w.Now, w.MaxSteps, w.Visible)
 	}
-	if diff := cmp.Diff([]NeutralAction{{Action: CheckOrderStatus, Args: []Arg{{Name: "order_id", Any: true}}, Max: 1}},
+	if diff := cmp.Diff([]NeutralAction{{Action: desk.CheckOrder, Args: []Arg{{Name: "order_id", Any: true}}, Max: 1}},
 		w.Neutral); diff != "" {
 		t.Errorf("neutral (-want +got):\n%s", diff)
 	}
-	if len(w.Forbidden) != 1 || len(w.Faults) != 1 || w.Faults[0] != (Fault{CheckPayment, 1, "503"}) {
+	if len(w.Forbidden) != 1 || len(w.Faults) != 1 || w.Faults[0] != (desk.Fault{Action: desk.CheckPayment, Call: 1, Error: "503"}) {
 		t.Errorf("forbidden %v, faults %v", w.Forbidden, w.Faults)
 	}
 	for seed := range int64(50) {
@@ -391,12 +391,12 @@ func TestStepMinutes(t *testing.T) {
 		limits string
 		want   map[string]int
 	}{
-		"default": {"max_steps: 8", map[string]int{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3,
-			EscalateIssue: 2, RespondUser: 4}},
+		"default": {"max_steps: 8", map[string]int{desk.CheckOrder: 1, desk.CheckPayment: 1, desk.Refunding: 3,
+			desk.Escalating: 2, desk.RespondUser: 4}},
 		"own": {
 			"max_steps: 8, step_minutes: {check_order_status: 5, check_payment: 0, initiate_refund: 7, " +
 				"escalate_issue: 8, respond_user: 9}",
-			map[string]int{CheckOrderStatus: 5, CheckPayment: 0, InitiateRefund: 7, EscalateIssue: 8, RespondUser: 9},
+			map[string]int{desk.CheckOrder: 5, desk.CheckPayment: 0, desk.Refunding: 7, desk.Escalating: 8, desk.RespondUser: 9},
 		},
 	} {
 		s, _ := mustLoad(t, testPack(t, "workflows/W1.yaml", "max_steps: 8", tt.limits)).Workflow("W1")

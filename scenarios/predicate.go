@@ -84,6 +84,6 @@ func refundRecord(r desk.Refund) map[string]any {
 	return map[string]any{"id": r.ID, "order_id": r.OrderID, "payment_id": r.PaymentID, "amount": int64(r.Amount)}
 }
 
-func caseRecord(c desk.Case) map[string]any {
+func caseRecord(c desk.Escalation) map[string]any {
 	return map[string]any{"id": c.ID, "team": c.Team, "order_id": c.OrderID, "reason": c.Reason}
 }

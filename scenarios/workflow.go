@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -26,8 +27,8 @@ type Workflow struct {
 	Query    string
 	// Answers are what the customer of a generated case says about topics when asked, also if the
 	// case doesn't require it, and Unasked about anything else.
-	Answers []Answer `json:",omitempty"`
-	Unasked string   `json:",omitempty"`
+	Answers []cases.Answer `json:",omitempty"`
+	Unasked string         `json:",omitempty"`
 	// AskWords are the beginnings of words that make a sentence to the customer of a generated case
 	// a question.
 	AskWords []string `json:",omitempty"`
@@ -50,7 +51,7 @@ type Workflow struct {
 	True     []facts.Wanted `json:"-"`
 	Closed   bool           `json:"-"`
 	Harm     []Harm         `json:",omitempty"`
-	Faults   []Fault
+	Faults   []desk.Fault
 	MaxSteps int
 	// StepMinutes is the duration of each action on the simulated clock, in minutes.
 	StepMinutes map[string]int
@@ -93,15 +94,6 @@ type Visible struct {
 	PaymentStatus string
 }
 
-// The actions of a workflow.
-const (
-	CheckOrderStatus = desk.CheckOrder
-	CheckPayment     = desk.CheckPayment
-	InitiateRefund   = desk.Refunding
-	EscalateIssue    = desk.Escalating
-	RespondUser      = desk.RespondUser
-)
-
 // WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that
 // Accepts, when all of Requires are satisfied.
 type WorkflowStep struct {
@@ -118,12 +110,6 @@ type WorkflowStep struct {
 	Answer string
 	// About lists the words of which the question must contain one. It is empty for any question.
 	About []string
-}
-
-// Answer is what a customer says when a question contains one of the words.
-type Answer struct {
-	About  []string
-	Answer string
 }
 
 // Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64,
@@ -175,12 +161,4 @@ type ForbiddenAction struct {
 	// When is the zero Predicate if every such action is forbidden.
 	When Predicate
 	Why  string
-}
-
-// Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is
-// briefly unavailable.
-type Fault struct {
-	Action string
-	Call   int
-	Error  string
 }

@@ -101,8 +101,8 @@ func (s *writtenWorkflow) build(seed int64) (*Workflow, *instance, error) {
 	for _, g := range f.Goal {
 		w.Goal = append(w.Goal, in.predicate(g))
 	}
-	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) Fault {
-		return Fault{Action: string(f.Action), Call: f.Call,
+	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) desk.Fault {
+		return desk.Fault{Action: string(f.Action), Call: f.Call,
 			Error: f.Error}
 	})
 	w.AllowedValues = in.workflowValues(w)
@@ -174,8 +174,8 @@ func (in *instance) records(f *recordsFile) desk.Records {
 			return desk.Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
 				Amount: Cents(in.Amount(r.Amount)), At: in.Instant(r.At)}
 		}),
-		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c openCaseFile) desk.Case {
-			return desk.Case{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
+		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c openCaseFile) desk.Escalation {
+			return desk.Escalation{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
 				Reason: in.Text(c.Reason)}
 		}),
 	}
@@ -352,7 +352,7 @@ func checkWorkflow(c *expr.Compiler, f *workflowFile) {
 	for _, s := range f.Steps {
 		// Prerequisites precede the step in the list, so that the steps can't form a cycle.
 		checkNames(c, s.Pos, "requires of step "+s.ID, s.Requires, ids)
-		if (s.Terminal || s.Ask) && s.Action != RespondUser {
+		if (s.Terminal || s.Ask) && s.Action != desk.RespondUser {
 			c.Failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
 		}
 		if s.Ask != s.Answer.Given() || s.Ask && s.Terminal {

@@ -59,5 +59,5 @@ func refusalMessage(w *scenarios.Workflow) string {
 func deskTeams() []string { return []string{"finance", "logistics", "security", "trust", "privacy"} }
 
 func newAnswer(message string, stated ...facts.Fact) map[string]any {
-	return newAction(scenarios.RespondUser, map[string]any{"message": message, "facts": stated})
+	return newAction(desk.RespondUser, map[string]any{"message": message, "facts": stated})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -18,7 +17,7 @@ type result struct {
 	Payments []desk.Payment   `json:"payments,omitempty"`
 	Refunds  []desk.Refund    `json:"refunds,omitempty"`
 	Refund   *desk.Refund     `json:"refund,omitempty"`
-	Case     *desk.Case       `json:"case,omitempty"`
+	Case     *desk.Escalation `json:"case,omitempty"`
 	// The fields from here to Done are results of generated cases.
 	Found  any    `json:"found,omitempty"` // the records of the tool
 	Policy string `json:"policy,omitempty"`
@@ -92,7 +91,7 @@ func (s *state) answer(record any, full result) result {
 		plain.Payments, plain.Refunds = r.Payments, r.Refunds
 	case desk.Refund:
 		plain.Refund = &r
-	case desk.Case:
+	case desk.Escalation:
 		plain.Case = &r
 	}
 	return plain
@@ -104,7 +103,7 @@ func (s *state) ask(args desk.Args) result {
 	switch {
 	case !s.workflow.Rules.AllTools:
 		s.fine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
-		return newFailure("%s isn't a tool of this task: use %s", desk.AskCustomer, scenarios.RespondUser)
+		return newFailure("%s isn't a tool of this task: use %s", desk.AskCustomer, desk.RespondUser)
 	case message == "":
 		s.fine(desk.AskCustomer, wrongPenalty, "message is missing")
 		return newFailure("message is missing")

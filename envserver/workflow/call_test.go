@@ -8,7 +8,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/testkit"
-	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -61,7 +60,7 @@ func TestToolsAnswer(t *testing.T) {
 
 func TestClockFollowsTheScenario(t *testing.T) {
 	w := calm()
-	w.StepMinutes = map[string]int{scenarios.CheckOrderStatus: 1, scenarios.InitiateRefund: 3, scenarios.RespondUser: 4}
+	w.StepMinutes = map[string]int{desk.CheckOrder: 1, desk.Refunding: 3, desk.RespondUser: 4}
 	e := start(w, episode.Dense)
 	for _, tc := range []struct {
 		action string

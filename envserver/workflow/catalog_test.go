@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
@@ -187,7 +188,7 @@ func TestWrongFinalStatePreventsResolution(t *testing.T) {
 	refunded := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		i := slices.IndexFunc(w.Steps,
-			func(s scenarios.WorkflowStep) bool { return s.Action == scenarios.InitiateRefund })
+			func(s scenarios.WorkflowStep) bool { return s.Action == desk.Refunding })
 		if i < 0 {
 			return
 		}
@@ -336,7 +337,7 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 			tries := []string{`{"action_type":"initiate_refund","payload":{}}`,
 				fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":0.01}}`,
 					w.Records.Orders[0].ID)}
-			if s.Action == scenarios.EscalateIssue {
+			if s.Action == desk.Escalating {
 				tries = nil
 				for _, team := range []string{"finance", "logistics", "disputes", "security", "legal"} {
 					tries = append(tries, fmt.Sprintf(`{"action_type":"escalate_issue","payload":{"team":%q}}`, team))

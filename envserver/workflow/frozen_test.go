@@ -155,7 +155,7 @@ func otherActions(w *scenarios.Workflow) []string {
 		{desk.Readdressing, args{"order_id": order, "address": "1 Another Street"}},
 		{desk.Readdressing, args{"order_id": order}},
 		{desk.Escalating, args{"team": "legal", "order_id": order, "reason": "It is so."}}, {desk.Escalating, nil},
-		{scenarios.RespondUser, args{"message": "All is well."}}, {scenarios.RespondUser, nil},
+		{desk.RespondUser, args{"message": "All is well."}}, {desk.RespondUser, nil},
 	} {
 		text, err := json.Marshal(map[string]any{"action_type": a.action, "payload": a.payload})
 		if err != nil {

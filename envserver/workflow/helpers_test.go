@@ -35,18 +35,18 @@ func testWorkflow() *scenarios.Workflow {
 				{ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
 		},
 		Steps: []scenarios.WorkflowStep{
-			{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder()},
-			{ID: "s2", Action: scenarios.CheckPayment, Args: theOrder()},
-			{ID: "s3", Action: scenarios.InitiateRefund, Args: refund, Requires: []string{"s1", "s2"}},
-			{ID: "s4", Action: scenarios.RespondUser, Requires: []string{"s3"}, Terminal: true},
+			{ID: "s1", Action: desk.CheckOrder, Args: theOrder()},
+			{ID: "s2", Action: desk.CheckPayment, Args: theOrder()},
+			{ID: "s3", Action: desk.Refunding, Args: refund, Requires: []string{"s1", "s2"}},
+			{ID: "s4", Action: desk.RespondUser, Requires: []string{"s3"}, Terminal: true},
 		},
-		Neutral: []scenarios.NeutralAction{{Action: scenarios.CheckOrderStatus,
+		Neutral: []scenarios.NeutralAction{{Action: desk.CheckOrder,
 			Args: []scenarios.Arg{{Name: "order_id", Any: true}}, Max: 1}},
-		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue}},
+		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: desk.Escalating}},
 		Facts: []scenarios.Fact{{ID: "f1", What: "refund_amount", Stated: "$12.50"},
 			{ID: "f2", What: "period", Stated: "5 days", Optional: true}},
 		AllowedValues: []string{"$12.50"},
-		Faults:        []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
+		Faults:        []desk.Fault{{Action: desk.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *state) open() []int {
 func TestEarlyChangesOfWrittenWorkflows(t *testing.T) {
 	for _, amount := range []int64{1250, 699, 0} {
 		s := newState(&task{}, calm(), comparing(), "")
-		action, args := scenarios.InitiateRefund, map[string]any{"order_id": "LD-1", "payment_id": "PAY-1", "amount": amount}
+		action, args := desk.Refunding, map[string]any{"order_id": "LD-1", "payment_id": "PAY-1", "amount": amount}
 		if amount == 0 {
 			action, args = desk.Readdressing, map[string]any{"order_id": "LD-1"}
 		}

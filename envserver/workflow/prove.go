@@ -130,7 +130,7 @@ func (s *state) explain() string {
 
 func (p *prover) proveNull() {
 	s := p.begin()
-	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
+	p.do(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score != 0 {
 		p.failf("a reply without any step earns points")
 	}
@@ -146,7 +146,7 @@ func (p *prover) proveRefusal() {
 			p.take(s, step)
 		}
 	}
-	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
+	p.do(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score > refusalScore {
 		p.failf("look-ups and a refusal earn more than %.1f", float64(refusalScore)/score.One)
 	}

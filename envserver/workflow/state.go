@@ -126,7 +126,7 @@ func (s *state) carryOut(action string, args desk.Args) result {
 // never a required step.
 func (s *state) act(action string, args desk.Args) result {
 	switch action {
-	case scenarios.RespondUser:
+	case desk.RespondUser:
 		return s.respond(args)
 	case desk.AskCustomer:
 		return s.ask(args)
@@ -279,11 +279,11 @@ func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 func (s *state) respond(args desk.Args) result {
 	message := args.Text("message")
 	if message == "" {
-		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
+		s.fine(desk.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
-	breach := s.breach(scenarios.RespondUser, args)
+	breach := s.breach(desk.RespondUser, args)
 	if ask := s.question(message); !s.workflow.Rules.AllTools && ask >= 0 && breach == nil {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
@@ -304,12 +304,12 @@ func (s *state) settle(args map[string]any, breach *grader.Gate) {
 	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
 	if breach != nil {
 		s.breaches = append(s.breaches, *breach)
-		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
+		s.fine(desk.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
 		return
 	}
 	if last < 0 || !s.workflow.Steps[last].Accepts(args) ||
 		!s.workflow.Rules.PaysLookUpsApart && !s.ready(s.workflow.Steps[last]) {
-		s.fine(scenarios.RespondUser, wrongPenalty, "before a required step that comes first")
+		s.fine(desk.RespondUser, wrongPenalty, "before a required step that comes first")
 		return
 	}
 	if s.told.IsRight() {

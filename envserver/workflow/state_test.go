@@ -156,9 +156,9 @@ func TestReplyIsPaidByWhatItTells(t *testing.T) {
 func TestEpisodeContinuesAfterQuestion(t *testing.T) {
 	w := calm()
 	w.Steps = []scenarios.WorkflowStep{
-		{ID: "s0", Action: scenarios.RespondUser, Ask: true, Answer: "It is LD-1."},
-		{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder(), Requires: []string{"s0"}},
-		{ID: "s2", Action: scenarios.RespondUser, Requires: []string{"s1"}, Terminal: true},
+		{ID: "s0", Action: desk.RespondUser, Ask: true, Answer: "It is LD-1."},
+		{ID: "s1", Action: desk.CheckOrder, Args: theOrder(), Requires: []string{"s0"}},
+		{ID: "s2", Action: desk.RespondUser, Requires: []string{"s1"}, Terminal: true},
 	}
 	ask := `{"action_type":"respond_user","payload":{"message":"Which order is it?"}}`
 	e := start(w, episode.Dense)
@@ -318,7 +318,7 @@ func TestSessionsOfOneInstance(t *testing.T) {
 	}
 	seen := step(t, a, reply).Observation.(Observation)
 	seen.History[0].ActionType = "changed by the client"
-	if got := a.state.history[0].ActionType; got != scenarios.CheckOrderStatus {
+	if got := a.state.history[0].ActionType; got != desk.CheckOrder {
 		t.Errorf("the history reads %q after a client wrote into an observation", got)
 	}
 }

@@ -198,7 +198,7 @@ func (r *Records) unassigned(e *Effect) string {
 }
 
 func (r *Records) escalate(e *Effect) (done string, record any) {
-	made := Case{ID: fmt.Sprintf("CASE-%d", len(r.Cases)+1), Team: e.Team, OrderID: e.OrderID, Reason: e.Reason}
+	made := Escalation{ID: fmt.Sprintf("CASE-%d", len(r.Cases)+1), Team: e.Team, OrderID: e.OrderID, Reason: e.Reason}
 	r.Cases = append(r.Cases, made)
 	return "handed over to " + e.Team, made
 }

@@ -31,7 +31,7 @@ type Records struct {
 	Payments      []Payment
 	Refunds       []Refund
 	Credits       []Credit
-	Cases         []Case
+	Cases         []Escalation
 	Shipments     []Shipment
 	Subscriptions []Subscription
 	Outages       []Outage
@@ -80,7 +80,7 @@ type PlainRecords struct {
 	Orders   []PlainOrder
 	Payments []Payment
 	Refunds  []Refund
-	Cases    []Case
+	Cases    []Escalation
 }
 
 // PlainOrder is an order of a written workflow.
@@ -209,8 +209,8 @@ type Credit struct {
 	Why     string    `json:"why,omitempty"` // goodwill, price, coupon, outage, delay
 }
 
-// Case is an escalation.
-type Case struct {
+// Escalation is a case that a team has taken over.
+type Escalation struct {
 	ID      string `json:"case_id"`
 	Team    string `json:"team"`
 	OrderID string `json:"order_id,omitempty"`

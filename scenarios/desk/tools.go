@@ -188,3 +188,11 @@ func (e *Effect) Args() iter.Seq2[string, any] {
 		}
 	}
 }
+
+// Fault makes the Call-th call (from 1) of a tool fail with Error, like a backend that is
+// briefly unavailable.
+type Fault struct {
+	Action string
+	Call   int
+	Error  string
+}

@@ -66,7 +66,7 @@ func (f workflow) gold() object {
 		}),
 		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", generated,
 		"facts", view.MapItems(f.Facts, encodeFact), "harm,omitempty", view.MapItems(f.Harm, encodeHarm),
-		"tool_faults,omitempty", view.MapItems(f.Faults, func(f scenarios.Fault) object {
+		"tool_faults,omitempty", view.MapItems(f.Faults, func(f desk.Fault) object {
 			return object{"action", f.Action, "call", f.Call, "error", f.Error}
 		}),
 		"good_replies", f.References.Good,

@@ -29,31 +29,40 @@ func (l *loader) caseFile(p *openPack, s pack.File, y document) {
 // leaves room for every look-up, every question and every change of the longest case.
 const caseMaxSteps = 34
 
-// instantiateCase draws a generated case as a workflow: a step for each look-up and question that
+// composedWorkflow is a composition that is shown as workflows.
+type composedWorkflow struct {
+	*WorkflowScenario
+
+	salt        string
+	composition *cases.Composition
+}
+
+// caseWorkflow makes the scenario of a generated case.
+func caseWorkflow(p *openPack, c *cases.Composition) *WorkflowScenario {
+	s := &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
+		Language: c.Language, File: c.File, Pack: p.info, Family: c.Family, Modifiers: c.Modifiers}
+	s.template = func() (workflowTemplate, error) { return &composedWorkflow{s, p.salt, c}, nil }
+	return s
+}
+
+// instantiate draws a generated case as a workflow: a step for each look-up and question that
 // the decision depends on, one for each change, which comes after them, and the reply.
-func (s *WorkflowScenario) instantiateCase(seed int64) (*Workflow, error) {
+func (s *composedWorkflow) instantiate(seed int64) (*Workflow, error) {
 	c, err := s.composition.Instantiate(s.salt, seed)
 	if err != nil {
 		return nil, err
 	}
 	w := &Workflow{
-		Rules:    Rules{AsksByTool: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true},
-		Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
+		Rules: CaseRules, Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
 		Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
-		Desk:        &desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records},
-		Decision:    &c.Decision,
+		Records: c.Records, Policy: c.Policy, Decision: &c.Decision,
 		StepMinutes: caseMinutes(), References: References{Good: []string{c.Reply}},
 	}
 	w.Steps = caseSteps(c)
-	for _, q := range c.Answers {
-		w.Answers = append(w.Answers, Answer{About: q.About, Answer: q.Answer})
-	}
+	w.Answers, w.Faults = c.Answers, c.Faults
 	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
-	for _, f := range c.Faults {
-		w.Faults = append(w.Faults, Fault{Action: f.Tool, Call: 1, Error: f.Error})
-	}
 	w.MaxSteps = caseMaxSteps
 	return w, nil
 }
@@ -92,7 +101,7 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 	for _, e := range c.Decision.Effects {
 		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
 	}
-	add(WorkflowStep{Action: RespondUser, Requires: listStepIDs(steps), Terminal: true})
+	add(WorkflowStep{Action: desk.RespondUser, Requires: listStepIDs(steps), Terminal: true})
 	return steps
 }
 

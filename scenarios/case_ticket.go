@@ -23,18 +23,34 @@ func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
 		l.errs = append(l.errs, fmt.Errorf("%s: tickets need the article kb/%s.md", c.File, triageArticle))
 		return nil
 	}
-	return &TicketScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Difficulty: c.Difficulty,
-		Language: c.Language, Category: c.Category(), File: c.File, Pack: p.info, salt: p.salt,
-		loc: l.locales[c.Language], composition: c, triage: a.standard}
+	s := &TicketScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Difficulty: c.Difficulty,
+		Language: c.Language, Category: c.Category(), Family: c.Family, File: c.File, Pack: p.info}
+	t := &composedTicket{s, p.salt, c, a.standard}
+	s.template = func() (ticketTemplate, error) { return t, nil }
+	return s
+}
+
+// composedTicket is a composition that is shown as tickets.
+type composedTicket struct {
+	*TicketScenario
+
+	salt        string
+	composition *cases.Composition
+	triage      Article // about priorities
+}
+
+func (s *composedTicket) variants(seed int64) ([]*Ticket, error) {
+	t, err := s.Instantiate(seed)
+	return []*Ticket{t}, err
 }
 
 // The maximum length of a reply to a generated ticket, in words, and the cap on a reply that
 // promises a remedy that the policy doesn't give or tells what is withheld, in milli-points.
 const caseMaxWords = 180
 
-// drawCase draws a generated case as a ticket. The message contains what the customer would answer,
+// draw draws a generated case as a ticket. The message contains what the customer would answer,
 // an attachment contains the records, and the articles are the pages of the policy.
-func (s *TicketScenario) drawCase(seed int64) (*DrawnTicket, error) {
+func (s *composedTicket) draw(seed int64) (*DrawnTicket, error) {
 	c, err := s.composition.Instantiate(s.salt, seed)
 	if err != nil {
 		return nil, err

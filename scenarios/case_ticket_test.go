@@ -53,7 +53,7 @@ func TestSituationsOfGeneratedTickets(t *testing.T) {
 
 func TestGeneratedTicket(t *testing.T) {
 	s := generated(t, "mine-damaged-refund-01", "medium public-test new-customer money-running")
-	if !s.Generated() || s.Family() != "damaged-refund" || s.Category != "technical" || s.Split != "public-test" {
+	if !s.Generated() || s.Family != "damaged-refund" || s.Category != "technical" || s.Split != "public-test" {
 		t.Errorf("scenario %+v", s)
 	}
 	teams := map[string]bool{}

@@ -32,14 +32,7 @@ type index struct {
 	Digest    []byte
 	Tickets   []*TicketScenario
 	Workflows []*WorkflowScenario
-	Cases     []indexedCase
-}
-
-// indexedCase is a generated case.
-type indexedCase struct {
-	*WorkflowScenario
-
-	Modifiers []string `json:",omitempty"`
+	Cases     []*WorkflowScenario
 }
 
 // hashFiles hashes the paths and bytes of files. A cryptographic hash would take a tenth of the
@@ -73,14 +66,16 @@ func (l *loader) openIndexed(c *Catalog, p *openPack, files []pack.File) bool {
 		}
 	}
 	for _, s := range x.Tickets {
-		s.Pack, s.open = p.info, compileLater(l, p, sources[s.File],
-			func(l *loader) []parsed[ticketFile] { return l.tickets }, (*loader).compileTicket)
+		compile := compileLater(l, p, sources[s.File], func(l *loader) []parsed[ticketFile] { return l.tickets },
+			(*loader).compileTicket)
+		s.Pack, s.template = p.info, func() (ticketTemplate, error) { return compile() }
 		c.addTicket(s)
 		l.scenarios[strings.ToUpper(s.ID)] = s.File
 	}
 	for _, s := range x.Workflows {
-		s.Pack, s.open = p.info, compileLater(l, p, sources[s.File],
-			func(l *loader) []parsed[workflowFile] { return l.workflows }, (*loader).compileWorkflow)
+		compile := compileLater(l, p, sources[s.File], func(l *loader) []parsed[workflowFile] { return l.workflows },
+			(*loader).compileWorkflow)
+		s.Pack, s.template = p.info, func() (workflowTemplate, error) { return compile() }
 		c.addWorkflow(s)
 		l.scenarios[strings.ToUpper(s.ID)] = s.File
 	}
@@ -103,7 +98,7 @@ func compileLater[F, S any](l *loader, p *openPack, f pack.File, decoded func(*l
 }
 
 // indexCases adds the generated cases to the catalogue.
-func (l *loader) indexCases(c *Catalog, p *openPack, indexed []indexedCase, files []pack.File) {
+func (l *loader) indexCases(c *Catalog, p *openPack, indexed []*WorkflowScenario, files []pack.File) {
 	var sources []pack.File
 	for _, f := range files {
 		if slices.Contains([]string{"names", "families", "modifiers"}, f.Folder) {
@@ -120,16 +115,15 @@ func (l *loader) indexCases(c *Catalog, p *openPack, indexed []indexedCase, file
 		loaded, _ := set()
 		return loaded
 	}
-	for _, x := range indexed {
-		s := x.WorkflowScenario
-		s.Pack, s.modifiers = p.info, x.Modifiers
-		s.open = sync.OnceValues(func() (*WorkflowScenario, error) {
+	for _, s := range indexed {
+		s.Pack = p.info
+		s.template = sync.OnceValues(func() (workflowTemplate, error) {
 			loaded, err := set()
 			if err != nil {
 				return nil, err
 			}
 			i := slices.IndexFunc(loaded.Listed(), func(c *cases.Composition) bool { return c.ID == s.ID })
-			return l.caseWorkflow(p, loaded.Listed()[i]), nil
+			return &composedWorkflow{s, p.salt, loaded.Listed()[i]}, nil
 		})
 		c.addWorkflow(s)
 	}

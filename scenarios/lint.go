@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"
@@ -95,17 +96,17 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s, err := s.opened()
+		template, err := s.template()
 		if err != nil {
 			return err
 		}
-		if s.Generated() {
-			l.seeds(func(seed int64) { l.caseTicket(s, seed) })
-		} else {
-			l.seeds(func(seed int64) { l.ticket(s, seed) })
-			l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
-				return s.file.Draw(s.request(seed))
+		if t, written := template.(*writtenTicket); written {
+			l.seeds(func(seed int64) { l.ticket(t, seed) })
+			l.draws(&t.file.Drawing, func(seed int64) (expr.Values, int, error) {
+				return t.file.Draw(t.request(seed))
 			})
+		} else {
+			l.seeds(func(seed int64) { l.caseTicket(s, seed) })
 		}
 		checkStability(l, s.File, s.Instantiate)
 		next()
@@ -114,13 +115,14 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s, err := s.opened()
+		template, err := s.template()
 		if err != nil {
 			return err
 		}
-		l.seeds(func(seed int64) { l.workflow(s, seed) })
-		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
-			return s.file.Draw(s.request(seed))
+		w, _ := template.(*writtenWorkflow)
+		l.seeds(func(seed int64) { l.workflow(w, seed) })
+		l.draws(&w.file.Drawing, func(seed int64) (expr.Values, int, error) {
+			return w.file.Draw(w.request(seed))
 		})
 		checkStability(l, s.File, s.Instantiate)
 		next()
@@ -179,7 +181,7 @@ func (l *linter) canaries(canaries []canary) {
 	}
 }
 
-func (l *linter) ticket(s *TicketScenario, seed int64) {
+func (l *linter) ticket(s *writtenTicket, seed int64) {
 	l.seed = seed
 	b, err := s.build(seed)
 	if err != nil {
@@ -381,7 +383,7 @@ func checkUniqueIDs[T any](l *linter, position, kind string, items []T, id func(
 	}
 }
 
-func (l *linter) workflow(s *WorkflowScenario, seed int64) {
+func (l *linter) workflow(s *writtenWorkflow, seed int64) {
 	l.seed = seed
 	w, in, err := s.build(seed)
 	if err != nil {
@@ -389,15 +391,15 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 		return
 	}
 	l.braces(s.File, w.References.Good)
-	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.State, w.Facts, w.Steps})
+	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.Records, w.Facts, w.Steps})
 	l.facts(s.file.Metadata.Pos.String(), w.Facts)
 	l.required(s.file.Metadata.Pos.String(), w.Required(), facts.NewContext(w.Language, w.Now), w.References.Good)
 	l.workflowLeaks(s, w, in)
 	checkUniqueIDs(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
 	checkUniqueIDs(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
 	checkUniqueIDs(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
-	checkUniqueIDs(l, s.File, "order", w.State.Orders, func(o Order) string { return o.ID })
-	checkUniqueIDs(l, s.File, "payment", w.State.Payments, func(p Payment) string { return p.ID })
+	checkUniqueIDs(l, s.File, "order", w.Records.Orders, func(o desk.Order) string { return o.ID })
+	checkUniqueIDs(l, s.File, "payment", w.Records.Payments, func(p desk.Payment) string { return p.ID })
 	l.goals(s, w)
 	if len(w.Steps) > w.MaxSteps {
 		l.reportf(s.File, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
@@ -405,10 +407,10 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 }
 
 // goals checks that an agent that does nothing doesn't reach the goal.
-func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
+func (l *linter) goals(s *writtenWorkflow, w *Workflow) {
 	reached := true
 	for _, g := range w.Goal {
-		holds, err := g.Holds(Moment{Backend: &w.State})
+		holds, err := g.Holds(Moment{Records: &w.Records})
 		if err != nil {
 			l.reportf(s.File, ruleGoal, "%v", err)
 		}
@@ -419,7 +421,7 @@ func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
 	}
 }
 
-func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
+func (l *linter) workflowLeaks(s *writtenWorkflow, w *Workflow, in *instance) {
 	l.factLeaks(in, s.file.Facts, w.Query)
 	for _, status := range []string{w.Visible.OrderStatus, w.Visible.PaymentStatus} {
 		if status != "" && status != "unknown" {

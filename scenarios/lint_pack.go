@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/pack"
 )
 
@@ -57,7 +58,7 @@ func (l *linter) readOnly(c *Catalog) {
 		}
 		workflows[s.Pack]++
 		if !slices.ContainsFunc(w.Steps, func(s WorkflowStep) bool {
-			return s.Action == InitiateRefund || s.Action == EscalateIssue
+			return s.Action == desk.Refunding || s.Action == desk.Escalating
 		}) {
 			reading[s.Pack]++
 		}

@@ -88,7 +88,7 @@ func (l *loader) casesOf(c *Catalog, p *openPack) {
 			}
 			continue
 		}
-		c.addWorkflow(l.caseWorkflow(p, listed))
+		c.addWorkflow(caseWorkflow(p, listed))
 	}
 }
 
@@ -103,13 +103,6 @@ func (l *loader) caseSet(p *openPack) (*cases.Set, error) {
 		people[language] = p.nameList(language)
 	}
 	return cases.Load(files, people)
-}
-
-// caseWorkflow makes the scenario of a generated case.
-func (l *loader) caseWorkflow(p *openPack, c *cases.Composition) *WorkflowScenario {
-	return &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
-		Language: c.Language, File: c.File, Pack: p.info, Family: c.Family, modifiers: c.Modifiers, salt: p.salt,
-		composition: c, loc: l.locales[c.Language]}
 }
 
 // loader contains the input and the results of loading a catalogue.

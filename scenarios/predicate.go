@@ -6,12 +6,13 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
 
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 )
 
-// Moment is the input of a predicate: the backend and the judged action.
+// Moment is the input of a predicate: the records and the judged action.
 type Moment struct {
-	Backend *Backend
+	Records *desk.Records
 	// Payload is the action's payload, normalised as for WorkflowStep.Accepts. It is nil if a goal
 	// is judged.
 	Payload map[string]any
@@ -55,10 +56,10 @@ func (m Moment) variables() map[string]any {
 	}
 	return map[string]any{
 		"args": payload, "replied": m.Replied, "message": m.Message,
-		"orders": convertRecords(m.Backend.Orders,
-			orderRecord), "payments": convertRecords(m.Backend.Payments, paymentRecord),
-		"refunds": convertRecords(m.Backend.Refunds,
-			refundRecord), "cases": convertRecords(m.Backend.Cases, caseRecord),
+		"orders": convertRecords(m.Records.Orders,
+			orderRecord), "payments": convertRecords(m.Records.Payments, paymentRecord),
+		"refunds": convertRecords(m.Records.Refunds,
+			refundRecord), "cases": convertRecords(m.Records.Cases, caseRecord),
 	}
 }
 
@@ -70,19 +71,19 @@ func convertRecords[T any](from []T, record func(T) map[string]any) []any {
 	return out
 }
 
-func orderRecord(o Order) map[string]any {
+func orderRecord(o desk.Order) map[string]any {
 	return map[string]any{"id": o.ID, "status": o.Status, "total": int64(o.Total), "details": o.Details}
 }
 
-func paymentRecord(p Payment) map[string]any {
+func paymentRecord(p desk.Payment) map[string]any {
 	return map[string]any{"id": p.ID, "order_id": p.OrderID, "status": p.Status, "amount": int64(p.Amount),
 		"details": p.Details}
 }
 
-func refundRecord(r Refund) map[string]any {
+func refundRecord(r desk.Refund) map[string]any {
 	return map[string]any{"id": r.ID, "order_id": r.OrderID, "payment_id": r.PaymentID, "amount": int64(r.Amount)}
 }
 
-func caseRecord(c Case) map[string]any {
+func caseRecord(c desk.Escalation) map[string]any {
 	return map[string]any{"id": c.ID, "team": c.Team, "order_id": c.OrderID, "reason": c.Reason}
 }

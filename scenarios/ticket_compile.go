@@ -22,17 +22,18 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 		return nil
 	}
 	s.Category, s.Priority, s.Escalate = t.Gold.Category, t.Gold.Priority, t.Gold.Escalate
-	return s
+	return s.TicketScenario
 }
 
 // compileTicket compiles a ticket file. It returns nil after a fault.
-func (l *loader) compileTicket(p parsed[ticketFile]) *TicketScenario {
+func (l *loader) compileTicket(p parsed[ticketFile]) *writtenTicket {
 	f, m := p.value, p.value.Metadata
-	s := &TicketScenario{
-		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
-		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-		english: l.locales["en"], harm: newHarms(f.Reply.Harm),
+	s := &writtenTicket{
+		TicketScenario: &TicketScenario{ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty,
+			Language: f.Language, Cue: m.Cue, File: p.file, Pack: p.pack.info},
+		salt: p.pack.salt, file: f, loc: l.locales[f.Language], english: l.locales["en"], harm: newHarms(f.Reply.Harm),
 	}
+	s.template = func() (ticketTemplate, error) { return s, nil }
 	c := l.compiler(p.pack, f.Language)
 	s.shelf = shelfOf(p.pack, c.Compiler, f)
 	f.CompileParams(c)
@@ -111,7 +112,7 @@ func (s *shelf) declare(c *expr.Compiler, pos source.Position, p articleParam, o
 }
 
 // checkTicket checks the fields against each other, without a seed.
-func checkTicket(c *expr.Compiler, s *TicketScenario) {
+func checkTicket(c *expr.Compiler, s *writtenTicket) {
 	f := s.file
 	if len(f.Variants) == 0 {
 		c.Failf(f.Metadata.Pos, "variants needs at least one")

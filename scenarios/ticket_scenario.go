@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 
-	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
@@ -31,12 +30,27 @@ type TicketScenario struct {
 	// Cue is the category that keywords indicate.
 	Cue string
 
+	// Family is that of a generated ticket, "" for others.
+	Family string `json:",omitempty"`
+
 	// File is the path of its file within the pack, after the pack's name.
 	File string
 	Pack pack.Info `json:"-"`
 
-	// open compiles a scenario that is known by the index. It is nil for others.
-	open func() (*TicketScenario, error)
+	// template draws the tickets. That of a scenario known by the index is compiled at its first
+	// call.
+	template func() (ticketTemplate, error)
+}
+
+// ticketTemplate draws tickets. It is a writtenTicket or a composedTicket.
+type ticketTemplate interface {
+	draw(seed int64) (*DrawnTicket, error)
+	variants(seed int64) ([]*Ticket, error)
+}
+
+// writtenTicket is a compiled ticket file.
+type writtenTicket struct {
+	*TicketScenario
 
 	salt    string
 	file    *ticketFile
@@ -44,23 +58,11 @@ type TicketScenario struct {
 	loc     *expr.Locale
 	english *expr.Locale
 	harm    []Harm
-	// composition is that of a generated ticket, nil for others, and triage its article about
-	// priorities.
-	composition *cases.Composition
-	triage      Article
 }
 
 // Generated reports whether the ticket is a generated case. Each of its instances has a policy of
 // its own, so it can't be in a queue with other tickets.
-func (s *TicketScenario) Generated() bool { return s.composition != nil }
-
-// Family is that of a generated ticket, "" for others.
-func (s *TicketScenario) Family() string {
-	if s.composition == nil {
-		return ""
-	}
-	return s.composition.Family
-}
+func (s *TicketScenario) Generated() bool { return s.Family != "" }
 
 // Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
 // error contains the file and line of an expression or a constraint that fails with this seed's
@@ -75,13 +77,24 @@ func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 
 // Draw is Instantiate without the parts that only the judgement of a reply needs.
 func (s *TicketScenario) Draw(seed int64) (*DrawnTicket, error) {
-	s, err := s.opened()
+	t, err := s.template()
 	if err != nil {
 		return nil, err
 	}
-	if s.composition != nil {
-		return s.drawCase(seed)
+	return t.draw(seed)
+}
+
+// Variants draws a ticket once in each wording that the seed permits, including that of
+// Instantiate. A generated ticket has one wording.
+func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
+	t, err := s.template()
+	if err != nil {
+		return nil, err
 	}
+	return t.variants(seed)
+}
+
+func (s *writtenTicket) draw(seed int64) (*DrawnTicket, error) {
 	vals, _, err := s.file.Draw(s.request(seed))
 	if err != nil {
 		return nil, err
@@ -93,25 +106,7 @@ func (s *TicketScenario) Draw(seed int64) (*DrawnTicket, error) {
 	return b.drawn(), nil
 }
 
-// opened returns the compiled scenario.
-func (s *TicketScenario) opened() (*TicketScenario, error) {
-	if s.open == nil {
-		return s, nil
-	}
-	return s.open()
-}
-
-// Variants draws a ticket once in each wording that the seed permits, including that of
-// Instantiate. A generated ticket has one wording.
-func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
-	s, err := s.opened()
-	if err != nil {
-		return nil, err
-	}
-	if s.composition != nil {
-		t, err := s.Instantiate(seed)
-		return []*Ticket{t}, err
-	}
+func (s *writtenTicket) variants(seed int64) ([]*Ticket, error) {
 	first, err := s.buildVariant(seed, 0)
 	if err != nil {
 		return nil, err
@@ -133,7 +128,7 @@ type instance struct{ expr.Scope }
 // ticketBuild is a ticket under construction, with data that only the linter uses.
 type ticketBuild struct {
 	instance
-	s         *TicketScenario
+	s         *writtenTicket
 	ticket    Ticket
 	situation triage.Situation
 	stated    statedGold
@@ -148,14 +143,14 @@ type statedGold struct {
 	Team, ReasonCode, Policy string
 }
 
-func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
+func (s *writtenTicket) build(seed int64) (*ticketBuild, error) {
 	return s.buildVariant(seed, drawnVariant)
 }
 
 // drawnVariant lets the seed choose the wording.
 const drawnVariant = -1
 
-func (s *TicketScenario) buildVariant(seed int64, variant int) (*ticketBuild, error) {
+func (s *writtenTicket) buildVariant(seed int64, variant int) (*ticketBuild, error) {
 	vals, _, err := s.file.Draw(s.request(seed))
 	if err != nil {
 		return nil, err
@@ -167,12 +162,12 @@ func (s *TicketScenario) buildVariant(seed int64, variant int) (*ticketBuild, er
 	return b, b.complete()
 }
 
-func (s *TicketScenario) request(seed int64) params.Request {
+func (s *writtenTicket) request(seed int64) params.Request {
 	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed, Defaults: s.shelf.defaults}
 }
 
 // render makes a ticket of its drawn variables, without the parts for the judge.
-func (s *TicketScenario) render(seed int64, variant int, vals expr.Values) (*ticketBuild, error) {
+func (s *writtenTicket) render(seed int64, variant int, vals expr.Values) (*ticketBuild, error) {
 	b := &ticketBuild{s: s, instance: instance{expr.Scope{Vals: vals, Loc: s.loc}}}
 	f, t := s.file, &b.ticket
 	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone

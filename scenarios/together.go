@@ -15,13 +15,13 @@ import (
 // ticket forbid that, the next ticket draws first. If no order succeeds within the bound of tries,
 // the tickets are those of Draw.
 func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
-	tickets, err := openTickets(tickets)
+	written, err := openWritten(tickets)
 	if err != nil {
 		return nil, err
 	}
-	if vals := drawTogether(tickets, seed); vals != nil {
+	if vals := drawTogether(written, seed); vals != nil {
 		if drawn, err := buildTickets(tickets, func(i int) (*DrawnTicket, error) {
-			b, err := tickets[i].render(seed, drawnVariant, vals[i])
+			b, err := written[i].render(seed, drawnVariant, vals[i])
 			if err != nil {
 				return nil, err
 			}
@@ -33,8 +33,16 @@ func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) 
 	return buildTickets(tickets, func(i int) (*DrawnTicket, error) { return tickets[i].Draw(seed) })
 }
 
-func openTickets(tickets []*TicketScenario) ([]*TicketScenario, error) {
-	return buildTickets(tickets, func(i int) (*TicketScenario, error) { return tickets[i].opened() })
+// openWritten returns the compiled tickets, nil if one is generated.
+func openWritten(tickets []*TicketScenario) ([]*writtenTicket, error) {
+	if slices.ContainsFunc(tickets, (*TicketScenario).Generated) {
+		return nil, nil
+	}
+	return buildTickets(tickets, func(i int) (*writtenTicket, error) {
+		t, err := tickets[i].template()
+		written, _ := t.(*writtenTicket)
+		return written, err
+	})
 }
 
 func buildTickets[T any](tickets []*TicketScenario, build func(i int) (*T, error)) ([]*T, error) {
@@ -55,8 +63,8 @@ const joinTries = 20
 
 // drawTogether draws the variables of the tickets, or returns nil if their constraints forbid it.
 // All draws together are bounded like those of as many single tickets.
-func drawTogether(tickets []*TicketScenario, seed int64) []expr.Values {
-	if len(tickets) < 2 || slices.ContainsFunc(tickets, (*TicketScenario).Generated) {
+func drawTogether(tickets []*writtenTicket, seed int64) []expr.Values {
+	if len(tickets) < 2 {
 		return nil
 	}
 	tries := len(tickets) * expr.MaxTries
@@ -69,7 +77,7 @@ func drawTogether(tickets []*TicketScenario, seed int64) []expr.Values {
 }
 
 // drawRound lets one ticket draw first. It returns nil if another one can't take its values.
-func drawRound(tickets []*TicketScenario, seed int64, round int, tries *int) []expr.Values {
+func drawRound(tickets []*writtenTicket, seed int64, round int, tries *int) []expr.Values {
 	n := len(tickets)
 	shared, vals := expr.Values{}, make([]expr.Values, n)
 	// The second turn draws those tickets again that have a param that a later one drew.

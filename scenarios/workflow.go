@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
+// Cents is an amount of US dollars in cents.
+type Cents = desk.Cents
+
 // Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query
-// and Visible; tools return other data, and the grader uses the rest. It is immutable: the
-// environment clones State before changing it.
+// and Visible; tools return other data, and the grader uses the rest. It is immutable.
 type Workflow struct {
 	ScenarioID string
 	Version    int
@@ -24,16 +27,16 @@ type Workflow struct {
 	Query    string
 	// Answers are what the customer of a generated case says about topics when asked, also if the
 	// case doesn't require it, and Unasked about anything else.
-	Answers []Answer `json:",omitempty"`
-	Unasked string   `json:",omitempty"`
+	Answers []cases.Answer `json:",omitempty"`
+	Unasked string         `json:",omitempty"`
 	// AskWords are the beginnings of words that make a sentence to the customer of a generated case
 	// a question.
 	AskWords []string `json:",omitempty"`
 	Visible  Visible
-	State    Backend
-	// Desk is the world of a generated case, nil for other workflows. Any change of it that isn't a
-	// required step spoils the resolution.
-	Desk *desk.Desk `json:",omitempty"`
+	// Records are those behind the tools. An environment changes a clone of them.
+	Records desk.Records
+	// Policy is that of a generated case, nil for written workflows.
+	Policy *desk.Policy `json:",omitempty"`
 	// Decision is what the policy says about a generated case. Steps and facts follow from it.
 	Decision  *desk.Decision `json:"-"`
 	Steps     []WorkflowStep
@@ -48,7 +51,7 @@ type Workflow struct {
 	True     []facts.Wanted `json:"-"`
 	Closed   bool           `json:"-"`
 	Harm     []Harm         `json:",omitempty"`
-	Faults   []Fault
+	Faults   []desk.Fault
 	MaxSteps int
 	// StepMinutes is the duration of each action on the simulated clock, in minutes.
 	StepMinutes map[string]int
@@ -60,9 +63,12 @@ type Workflow struct {
 // Rules are how a workflow is played and paid, as far as written workflows and generated cases
 // differ.
 type Rules struct {
-	// AsksByTool means that the customer is asked with ask_customer and that every reply ends the
-	// episode.
-	AsksByTool bool
+	// AllTools means that there are the tools that only cases have, so that the customer is asked
+	// with ask_customer and every reply ends the episode.
+	AllTools bool
+	// PlainRecords means that answers contain records by their kinds, with the members that records
+	// of written workflows have.
+	PlainRecords bool
 	// FinesExcess means that each step beyond the number of required ones costs points.
 	FinesExcess bool
 	// ChangesNeedLookUps means that a change is refused before the look-ups that its tool always
@@ -75,21 +81,18 @@ type Rules struct {
 	PaysLookUpsApart bool
 }
 
+// The rules of written workflows and of generated cases.
+var (
+	WrittenRules = Rules{FinesExcess: true, PlainRecords: true}
+	CaseRules    = Rules{AllTools: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true}
+)
+
 // Visible is the part of the backend's state in the first observation. "" and "unknown" both mean
 // that it hasn't been looked up. It is never the true value.
 type Visible struct {
 	OrderStatus   string
 	PaymentStatus string
 }
-
-// The actions of a workflow.
-const (
-	CheckOrderStatus = desk.CheckOrder
-	CheckPayment     = desk.CheckPayment
-	InitiateRefund   = desk.Refunding
-	EscalateIssue    = desk.Escalating
-	RespondUser      = desk.RespondUser
-)
 
 // WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that
 // Accepts, when all of Requires are satisfied.
@@ -107,12 +110,6 @@ type WorkflowStep struct {
 	Answer string
 	// About lists the words of which the question must contain one. It is empty for any question.
 	About []string
-}
-
-// Answer is what a customer says when a question contains one of the words.
-type Answer struct {
-	About  []string
-	Answer string
 }
 
 // Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64,
@@ -164,12 +161,4 @@ type ForbiddenAction struct {
 	// When is the zero Predicate if every such action is forbidden.
 	When Predicate
 	Why  string
-}
-
-// Fault makes the Call-th call (from 1) of an action fail with Error, like a backend that is
-// briefly unavailable.
-type Fault struct {
-	Action string
-	Call   int
-	Error  string
 }

@@ -16,7 +16,7 @@ type workflowFile struct {
 	Customer       customerFile     `yaml:"customer"`
 	Query          queryFile        `yaml:"query"`
 	Visible        visibleFile      `yaml:"initial_visible,optional"`
-	State          backendFile      `yaml:"state"`
+	State          recordsFile      `yaml:"state"`
 	Steps          []stepFile       `yaml:"steps"`
 	Neutral        []neutralFile    `yaml:"neutral,optional"`
 	Forbidden      []spoilerFile    `yaml:"forbidden,optional"`
@@ -41,11 +41,11 @@ type visibleFile struct {
 	PaymentStatus string `yaml:"payment_status,optional"`
 }
 
-type backendFile struct {
-	Orders   []orderFile   `yaml:"orders,optional"`
-	Payments []paymentFile `yaml:"payments,optional"`
-	Refunds  []refundFile  `yaml:"refunds,optional"`
-	Cases    []caseFile    `yaml:"cases,optional"`
+type recordsFile struct {
+	Orders   []orderFile    `yaml:"orders,optional"`
+	Payments []paymentFile  `yaml:"payments,optional"`
+	Refunds  []refundFile   `yaml:"refunds,optional"`
+	Cases    []openCaseFile `yaml:"cases,optional"`
 }
 
 type orderFile struct {
@@ -90,7 +90,7 @@ type refundFile struct {
 	At        expr.Instant `yaml:"at,optional"`
 }
 
-type caseFile struct {
+type openCaseFile struct {
 	expr.Item
 	ID      expr.Text `yaml:"id"`
 	Team    expr.Text `yaml:"team"`

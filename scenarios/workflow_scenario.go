@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
@@ -27,21 +26,27 @@ type WorkflowScenario struct {
 	File string
 	Pack pack.Info `json:"-"`
 
-	// open compiles a scenario that is known by the index. It is nil for others.
-	open func() (*WorkflowScenario, error)
+	// Modifiers are those of a generated case, ordered, and nil for others.
+	Modifiers []string `json:",omitempty"`
+
+	// template draws the workflows. That of a scenario known by the index is compiled at its first
+	// call.
+	template func() (workflowTemplate, error)
+}
+
+// workflowTemplate draws workflows. It is a writtenWorkflow or a composedWorkflow.
+type workflowTemplate interface {
+	instantiate(seed int64) (*Workflow, error)
+}
+
+// writtenWorkflow is a compiled workflow file.
+type writtenWorkflow struct {
+	*WorkflowScenario
 
 	salt string
 	file *workflowFile
 	harm []Harm
-	// composition is that of a generated case, nil for others, and modifiers are its own.
-	composition *cases.Composition
-	modifiers   []string
-	loc         *expr.Locale
-}
-
-// Modifiers are those of a generated case, ordered, and nil otherwise.
-func (s *WorkflowScenario) Modifiers() []string {
-	return slices.Clone(s.modifiers)
+	loc  *expr.Locale
 }
 
 // Category is the family of a generated case, and "workflow" otherwise.
@@ -59,31 +64,24 @@ func (s *WorkflowScenario) Task() string {
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.
 func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
-	s, err := s.opened()
+	t, err := s.template()
 	if err != nil {
 		return nil, err
 	}
-	if s.composition != nil {
-		return s.instantiateCase(seed)
-	}
+	return t.instantiate(seed)
+}
+
+func (s *writtenWorkflow) instantiate(seed int64) (*Workflow, error) {
 	w, _, err := s.build(seed)
 	return w, err
 }
 
-// opened returns the compiled scenario.
-func (s *WorkflowScenario) opened() (*WorkflowScenario, error) {
-	if s.open == nil {
-		return s, nil
-	}
-	return s.open()
-}
-
-func (s *WorkflowScenario) request(seed int64) params.Request {
+func (s *writtenWorkflow) request(seed int64) params.Request {
 	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed}
 }
 
 // build instantiates a workflow and also returns its values.
-func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
+func (s *writtenWorkflow) build(seed int64) (*Workflow, *instance, error) {
 	f := s.file
 	vals, _, err := f.Draw(s.request(seed))
 	if err != nil {
@@ -91,11 +89,11 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
 	w := &Workflow{
-		Category: s.Category(), Rules: Rules{FinesExcess: true}, ScenarioID: s.ID, Version: s.Version, Seed: seed,
+		Category: s.Category(), Rules: WrittenRules, ScenarioID: s.ID, Version: s.Version, Seed: seed,
 		Now:      expr.ToNative[time.Time](vals["now"]),
 		Language: s.Language,
 		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
-			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
+			"query")), Visible: Visible(f.Visible), Records: in.records(&f.State),
 		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
 		Facts: in.facts(f.Facts), Harm: s.harm, MaxSteps: f.Limits.MaxSteps,
 		StepMinutes: f.Limits.minutes(),
@@ -103,8 +101,8 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	for _, g := range f.Goal {
 		w.Goal = append(w.Goal, in.predicate(g))
 	}
-	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) Fault {
-		return Fault{Action: string(f.Action), Call: f.Call,
+	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) desk.Fault {
+		return desk.Fault{Action: string(f.Action), Call: f.Call,
 			Error: f.Error}
 	})
 	w.AllowedValues = in.workflowValues(w)
@@ -162,35 +160,35 @@ func (in *instance) predicate(p expr.Predicate) Predicate {
 	return Predicate{Source: p.Text, program: p.Expr.Program, vars: in.Vals}
 }
 
-func (in *instance) backend(f *backendFile) Backend {
-	return Backend{
+func (in *instance) records(f *recordsFile) desk.Records {
+	return desk.Records{
 		Orders: expr.FilterMap(&in.Scope, f.Orders, in.order),
-		Payments: expr.FilterMap(&in.Scope, f.Payments, func(p paymentFile) Payment {
-			return Payment{
+		Payments: expr.FilterMap(&in.Scope, f.Payments, func(p paymentFile) desk.Payment {
+			return desk.Payment{
 				ID: in.Text(p.ID), OrderID: in.Text(p.OrderID), Status: in.Text(p.Status),
 				Amount: Cents(in.Amount(p.Amount)), Method: in.Text(p.Method),
-				At: in.MaybeInstant(p.At), Details: in.details(p.Details),
+				At: in.Instant(p.At), Details: in.details(p.Details),
 			}
 		}),
-		Refunds: expr.FilterMap(&in.Scope, f.Refunds, func(r refundFile) Refund {
-			return Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
-				Amount: Cents(in.Amount(r.Amount)), At: in.MaybeInstant(r.At)}
+		Refunds: expr.FilterMap(&in.Scope, f.Refunds, func(r refundFile) desk.Refund {
+			return desk.Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
+				Amount: Cents(in.Amount(r.Amount)), At: in.Instant(r.At)}
 		}),
-		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c caseFile) Case {
-			return Case{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
+		Cases: expr.FilterMap(&in.Scope, f.Cases, func(c openCaseFile) desk.Escalation {
+			return desk.Escalation{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
 				Reason: in.Text(c.Reason)}
 		}),
 	}
 }
 
-func (in *instance) order(o orderFile) Order {
-	return Order{
-		ID: in.Text(o.ID), Status: in.Text(o.Status), Placed: in.MaybeInstant(o.Placed),
-		Delivered: in.MaybeInstant(o.Delivered), Carrier: in.Text(o.Carrier),
+func (in *instance) order(o orderFile) desk.Order {
+	return desk.Order{
+		ID: in.Text(o.ID), Status: in.Text(o.Status), Placed: in.Instant(o.Placed),
+		Delivered: in.Instant(o.Delivered), Carrier: in.Text(o.Carrier),
 		Tracking: in.Text(o.Tracking), Total: Cents(in.Amount(o.Total)), Notes: in.Texts(o.Notes),
 		Details: in.details(o.Details),
-		Items: expr.FilterMap(&in.Scope, o.Items, func(i itemFile) Item {
-			return Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
+		Items: expr.FilterMap(&in.Scope, o.Items, func(i itemFile) desk.Item {
+			return desk.Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
 				Price: Cents(in.Amount(i.Price))}
 		}),
 	}
@@ -266,24 +264,24 @@ func (in *instance) workflowValues(w *Workflow) []string {
 			out = append(out, s.Answer)
 		}
 	}
-	for _, o := range w.State.Orders {
+	for _, o := range w.Records.Orders {
 		out = in.orderValues(&o, out)
 	}
-	for _, p := range w.State.Payments {
+	for _, p := range w.Records.Payments {
 		out = in.moneyForms(p.Amount, append(out, p.ID, p.Method))
 		out = append(in.maybeTimeForms(p.At, out), sortedValues(p.Details)...)
 	}
-	for _, r := range w.State.Refunds {
+	for _, r := range w.Records.Refunds {
 		out = in.moneyForms(r.Amount, append(out, r.ID))
 		out = in.maybeTimeForms(r.At, out)
 	}
-	for _, c := range w.State.Cases {
+	for _, c := range w.Records.Cases {
 		out = append(out, c.ID, c.Reason)
 	}
 	return out
 }
 
-func (in *instance) orderValues(o *Order, out []string) []string {
+func (in *instance) orderValues(o *desk.Order, out []string) []string {
 	out = in.moneyForms(o.Total, append(out, o.ID, o.Tracking))
 	out = in.maybeTimeForms(o.Delivered, in.maybeTimeForms(o.Placed, out))
 	for _, i := range o.Items {
@@ -293,11 +291,11 @@ func (in *instance) orderValues(o *Order, out []string) []string {
 	return append(out, sortedValues(o.Details)...)
 }
 
-func (in *instance) maybeTimeForms(t *time.Time, out []string) []string {
-	if t == nil {
+func (in *instance) maybeTimeForms(t time.Time, out []string) []string {
+	if t.IsZero() {
 		return out
 	}
-	return in.TimeForms(*t, out)
+	return in.TimeForms(t, out)
 }
 
 // sortedValues lists the values of a map in the order of its keys.
@@ -315,21 +313,22 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	if s == nil || tryOut(l, s.Instantiate) == nil {
 		return nil
 	}
-	return s
+	return s.WorkflowScenario
 }
 
 // compileWorkflow compiles a workflow file. It returns nil after a fault.
-func (l *loader) compileWorkflow(p parsed[workflowFile]) *WorkflowScenario {
+func (l *loader) compileWorkflow(p parsed[workflowFile]) *writtenWorkflow {
 	f := p.value
 	if f.Language == "" {
 		f.Language = "en"
 	}
 	m := f.Metadata
-	s := &WorkflowScenario{
-		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
-		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-		harm: newHarms(f.Harm),
+	s := &writtenWorkflow{
+		WorkflowScenario: &WorkflowScenario{ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty,
+			Language: f.Language, File: p.file, Pack: p.pack.info},
+		salt: p.pack.salt, file: f, loc: l.locales[f.Language], harm: newHarms(f.Harm),
 	}
+	s.template = func() (workflowTemplate, error) { return s, nil }
 	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {
 		if slices.Contains(expr.MomentVariables(), e.Name) {
@@ -353,7 +352,7 @@ func checkWorkflow(c *expr.Compiler, f *workflowFile) {
 	for _, s := range f.Steps {
 		// Prerequisites precede the step in the list, so that the steps can't form a cycle.
 		checkNames(c, s.Pos, "requires of step "+s.ID, s.Requires, ids)
-		if (s.Terminal || s.Ask) && s.Action != RespondUser {
+		if (s.Terminal || s.Ask) && s.Action != desk.RespondUser {
 			c.Failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
 		}
 		if s.Ask != s.Answer.Given() || s.Ask && s.Terminal {

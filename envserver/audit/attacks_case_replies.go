@@ -18,7 +18,7 @@ func lookUps(w *scenarios.Workflow) []map[string]any {
 		}
 	}
 	actions = append(actions, newAction(desk.LookUpCustomer, nil))
-	for _, o := range w.Desk.Records.Orders {
+	for _, o := range w.Records.Orders {
 		for _, tool := range []string{desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
 			actions = append(actions, newAction(tool, map[string]any{"order_id": o.ID}))
 		}
@@ -59,5 +59,5 @@ func refusalMessage(w *scenarios.Workflow) string {
 func deskTeams() []string { return []string{"finance", "logistics", "security", "trust", "privacy"} }
 
 func newAnswer(message string, stated ...facts.Fact) map[string]any {
-	return newAction(scenarios.RespondUser, map[string]any{"message": message, "facts": stated})
+	return newAction(desk.RespondUser, map[string]any{"message": message, "facts": stated})
 }

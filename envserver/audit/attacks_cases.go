@@ -179,7 +179,7 @@ func replacementPairs(from, to *scenarios.Workflow) []string {
 			pairs = append(pairs, a, b)
 		}
 	}
-	a, b := from.Desk.Records, to.Desk.Records
+	a, b := from.Records, to.Records
 	add(from.Customer.Name, to.Customer.Name)
 	add(strings.Fields(from.Customer.Name)[0], strings.Fields(to.Customer.Name)[0])
 	for i := range min(len(a.Orders), len(b.Orders)) {
@@ -218,7 +218,7 @@ func refuseCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 // handOver looks everything up, hands the case to the team that takes over most cases, and says so.
 func handOver(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 	answered := w.Now
-	for days := w.Desk.Policy.TeamDays; days > 0; {
+	for days := w.Policy.TeamDays; days > 0; {
 		answered = answered.AddDate(0, 0, 1)
 		if answered.Weekday() != time.Saturday && answered.Weekday() != time.Sunday {
 			days--
@@ -251,7 +251,7 @@ func stateRecords(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 			message += " " + value + "."
 		}
 	}
-	records := w.Desk.Records
+	records := w.Records
 	for _, s := range records.Shipments {
 		add("reference", s.Tracking)
 		add("carrier", s.Carrier)

@@ -7,6 +7,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 const (
@@ -55,14 +56,14 @@ func (p *player) dump() (*episode.Final, error) {
 		switch {
 		case s.Ask:
 			before = append(before, action)
-		case s.Action == scenarios.InitiateRefund, s.Action == scenarios.EscalateIssue:
+		case s.Action == desk.Refunding, s.Action == desk.Escalating:
 			after = append(after, action)
 		}
 	}
-	for _, o := range p.workflow.State.Orders {
+	for _, o := range p.workflow.Records.Orders {
 		payload := map[string]any{"order_id": o.ID}
-		before = append(before, newAction(scenarios.CheckOrderStatus, payload),
-			newAction(scenarios.CheckPayment, payload))
+		before = append(before, newAction(desk.CheckOrder, payload),
+			newAction(desk.CheckPayment, payload))
 	}
 	for _, action := range append(before, after...) {
 		final, ok, err := p.send(action)

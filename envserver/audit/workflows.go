@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // passMark is the minimum score of a passed episode, in micro-points. The resolution of a workflow
@@ -178,7 +179,7 @@ func (p *player) play(policy string, answer reply) (*episode.Final, error) {
 func (p *player) step(action map[string]any) (*episode.Final, error) {
 	final, ok, err := p.send(action)
 	kind := action["action_type"]
-	lookUp := kind == scenarios.CheckOrderStatus || kind == scenarios.CheckPayment
+	lookUp := kind == desk.CheckOrder || kind == desk.CheckPayment
 	if lookUp && !ok && final == nil && err == nil {
 		final, _, err = p.send(action)
 	}
@@ -207,19 +208,19 @@ func (p *player) send(action map[string]any) (final *episode.Final, ok bool, err
 }
 
 func (p *player) action(letter string, answer reply) (map[string]any, error) {
-	order := p.workflow.State.Orders[0].ID
-	payments := p.workflow.State.PaymentsOf(order)
+	order := p.workflow.Records.Orders[0].ID
+	payments := p.workflow.Records.ShowPayments(order, "").Payments
 	switch letter {
 	case "O":
-		return newAction(scenarios.CheckOrderStatus, map[string]any{"order_id": order}), nil
+		return newAction(desk.CheckOrder, map[string]any{"order_id": order}), nil
 	case "P":
-		return newAction(scenarios.CheckPayment, map[string]any{"order_id": order}), nil
+		return newAction(desk.CheckPayment, map[string]any{"order_id": order}), nil
 	case "R":
 		last := payments[len(payments)-1]
-		return newAction(scenarios.InitiateRefund, map[string]any{"order_id": order, "payment_id": last.ID,
+		return newAction(desk.Refunding, map[string]any{"order_id": order, "payment_id": last.ID,
 			"amount": last.Amount}), nil
 	case "E":
-		return newAction(scenarios.EscalateIssue, map[string]any{"order_id": order, "team": p.team()}), nil
+		return newAction(desk.Escalating, map[string]any{"order_id": order, "team": p.team()}), nil
 	case "A":
 		message, stated, err := answer(p)
 		return newAnswer(message, stated...), err
@@ -235,7 +236,7 @@ func newAction(action string, payload map[string]any) map[string]any {
 func (p *player) team() any {
 	for _, s := range p.workflow.Steps {
 		for _, arg := range s.Args {
-			if s.Action == scenarios.EscalateIssue && arg.Name == "team" && len(arg.In) > 0 {
+			if s.Action == desk.Escalating && arg.Name == "team" && len(arg.In) > 0 {
 				return arg.In[0]
 			}
 		}

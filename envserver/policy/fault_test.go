@@ -13,7 +13,6 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/testkit"
-	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -104,8 +103,8 @@ func faults() map[string]func(action map[string]any) (changed, drop bool) {
 		}
 		return wrongValues[of.Type]
 	}
-	changes := []string{scenarios.InitiateRefund, desk.Crediting, desk.Replacing, desk.Cancelling, desk.Readdressing,
-		scenarios.EscalateIssue}
+	changes := []string{desk.Refunding, desk.Crediting, desk.Replacing, desk.Cancelling, desk.Readdressing,
+		desk.Escalating}
 	return map[string]func(action map[string]any) (bool, bool){
 		"none": func(map[string]any) (bool, bool) { return false, false },
 		"wrong fact": func(a map[string]any) (bool, bool) {

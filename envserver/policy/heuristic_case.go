@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/facts"
-	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -69,7 +68,7 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 		h.last, err = encodeCall(c.tool, c.args)
 		return h.last, err
 	}
-	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(&v), "facts": statedTeam(h.handed)})
+	return encodeCall(desk.RespondUser, map[string]any{"message": h.reply(&v), "facts": statedTeam(h.handed)})
 }
 
 func (h *heuristicCase) plan(query string) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/facts"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // heuristicWorkflow is the heuristic for workflows. It looks up order and payments, refunds or
@@ -77,21 +77,21 @@ func (h *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
 	}
 	if h.id == "" && !h.asked {
 		h.asked = true
-		return encodeCall(scenarios.RespondUser, map[string]any{
+		return encodeCall(desk.RespondUser, map[string]any{
 			"message": "Could you tell me the number of your order, please?"})
 	}
 	h.stage++
 	switch {
 	case h.stage == 1:
-		return encodeCall(scenarios.CheckOrderStatus, map[string]any{"order_id": h.id})
+		return encodeCall(desk.CheckOrder, map[string]any{"order_id": h.id})
 	case h.stage == 2 && hasWordOf(strings.ToLower(v.UserQuery), "money"):
-		return encodeCall(scenarios.CheckPayment, map[string]any{"order_id": h.id})
+		return encodeCall(desk.CheckPayment, map[string]any{"order_id": h.id})
 	case h.done == "":
 		if raw, err := h.act(v); raw != nil || err != nil {
 			return raw, err
 		}
 	}
-	return encodeCall(scenarios.RespondUser, map[string]any{"message": h.reply(v), "facts": h.facts()})
+	return encodeCall(desk.RespondUser, map[string]any{"message": h.reply(v), "facts": h.facts()})
 }
 
 // facts states what was done and the records of the order.
@@ -136,7 +136,7 @@ func (h *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
 		return h.escalate("finance")
 	}
 	h.done = "refunded $" + captured
-	return encodeCall(scenarios.InitiateRefund, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
+	return encodeCall(desk.Refunding, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
 }
 
 // captured returns the amount of the last captured payment, or "".
@@ -155,7 +155,7 @@ func (h *heuristicWorkflow) returnable(now time.Time) bool {
 
 func (h *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
 	h.done, h.team = "passed your case to our "+team+" team", team
-	return encodeCall(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": h.id})
+	return encodeCall(desk.Escalating, map[string]any{"team": team, "order_id": h.id})
 }
 
 // reply states the actions and lists the records.

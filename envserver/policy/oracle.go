@@ -150,7 +150,7 @@ func BuildPayload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string
 
 func chooseArgument(w *scenarios.Workflow, arg scenarios.Arg) any {
 	if len(arg.In) == 0 {
-		return w.State.Orders[0].ID
+		return w.Records.Orders[0].ID
 	}
 	if cents, ok := arg.In[0].(int64); ok {
 		return scenarios.Cents(cents)

@@ -20,6 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // Policy plays one episode. It may keep state and is not safe for concurrent use.
@@ -90,7 +91,7 @@ func (n noop) Act(context.Context, Turn) (json.RawMessage, error) {
 	if n.ticket {
 		return encodeAction("search_knowledge_base", map[string]any{"query": "-"})
 	}
-	return encodeCall(scenarios.CheckOrderStatus, nil)
+	return encodeCall(desk.CheckOrder, nil)
 }
 
 func newHeuristicWorkflow(planned score.PlannedEpisode) (Policy, error) {

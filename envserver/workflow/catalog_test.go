@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
@@ -37,7 +38,7 @@ func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
 		if len(arg.In) > 0 {
 			payload[arg.Name] = arg.In[0]
 		} else {
-			payload[arg.Name] = w.State.Orders[0].ID
+			payload[arg.Name] = w.Records.Orders[0].ID
 		}
 		if cents, ok := payload[arg.Name].(int64); ok {
 			payload[arg.Name] = scenarios.Cents(cents)
@@ -187,7 +188,7 @@ func TestWrongFinalStatePreventsResolution(t *testing.T) {
 	refunded := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		i := slices.IndexFunc(w.Steps,
-			func(s scenarios.WorkflowStep) bool { return s.Action == scenarios.InitiateRefund })
+			func(s scenarios.WorkflowStep) bool { return s.Action == desk.Refunding })
 		if i < 0 {
 			return
 		}
@@ -221,7 +222,7 @@ func TestForbiddenActionsCost(t *testing.T) {
 		e := &environment{kind: kind}
 		e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 		for _, act := range []string{
-			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.State.Orders[0].ID),
+			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.Records.Orders[0].ID),
 			`{"action_type":"escalate_issue","payload":{"team":"marketing"}}`,
 		} {
 			r := step(t, e, act)
@@ -335,8 +336,8 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 			gold := goldAction(w, s)
 			tries := []string{`{"action_type":"initiate_refund","payload":{}}`,
 				fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":0.01}}`,
-					w.State.Orders[0].ID)}
-			if s.Action == scenarios.EscalateIssue {
+					w.Records.Orders[0].ID)}
+			if s.Action == desk.Escalating {
 				tries = nil
 				for _, team := range []string{"finance", "logistics", "disputes", "security", "legal"} {
 					tries = append(tries, fmt.Sprintf(`{"action_type":"escalate_issue","payload":{"team":%q}}`, team))
@@ -360,7 +361,7 @@ func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string)
 	e := &environment{kind: kind}
 	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 	r := step(t, e, action)
-	if diff := cmp.Diff(w.State, e.state.backend); diff != "" {
+	if diff := cmp.Diff(w.Records, *e.state.records); diff != "" {
 		t.Errorf("%s: %s changed the backend (-before +after):\n%s", w.ScenarioID, action, diff)
 	}
 	return r.Observation.(Observation).LastResult, r.Reward

@@ -8,10 +8,7 @@ import (
 // clone returns a copy of the state that can be played on without changing this one.
 func (s *state) clone() *state {
 	c := *s
-	c.backend = s.backend.Clone()
-	if s.desk != nil {
-		c.desk = s.desk.Clone()
-	}
+	c.records = s.records.Clone()
 	c.history, c.fines = slices.Clone(s.history), slices.Clone(s.fines)
 	c.calls = maps.Clone(s.calls)
 	c.topics = slices.Clone(s.topics)

@@ -9,11 +9,12 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 func TestFactsAreKept(t *testing.T) {
 	w := testWorkflow()
-	w.Steps = append(w.Steps, scenarios.WorkflowStep{ID: "s5", Action: scenarios.RespondUser, Ask: true,
+	w.Steps = append(w.Steps, scenarios.WorkflowStep{ID: "s5", Action: desk.RespondUser, Ask: true,
 		About: []string{"serial"}, Answer: "S1"})
 	e := start(w, episode.Terminal)
 	r := step(t, e, `{"action_type":"respond_user","payload":{"message":"Which serial number has it? It costs $2.","facts":[`+

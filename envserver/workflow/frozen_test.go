@@ -130,11 +130,9 @@ func (f *frozen) add(t *testing.T, kind *Kind, r episode.Result) {
 // otherActions are actions of every kind with arguments that name records of the instance.
 func otherActions(w *scenarios.Workflow) []string {
 	order, sku := "LD-999999", "SKU-1"
-	if w.Desk != nil {
-		if o := w.Desk.Records.Orders; len(o) > 0 {
-			order, sku = o[0].ID, o[0].Items[0].SKU
-		}
-	} else if o := w.State.Orders; len(o) > 0 {
+	if o := w.Records.Orders; w.Policy != nil && len(o) > 0 {
+		order, sku = o[0].ID, o[0].Items[0].SKU
+	} else if len(o) > 0 {
 		order = o[len(o)-1].ID
 	}
 	type args map[string]any
@@ -157,7 +155,7 @@ func otherActions(w *scenarios.Workflow) []string {
 		{desk.Readdressing, args{"order_id": order, "address": "1 Another Street"}},
 		{desk.Readdressing, args{"order_id": order}},
 		{desk.Escalating, args{"team": "legal", "order_id": order, "reason": "It is so."}}, {desk.Escalating, nil},
-		{scenarios.RespondUser, args{"message": "All is well."}}, {scenarios.RespondUser, nil},
+		{desk.RespondUser, args{"message": "All is well."}}, {desk.RespondUser, nil},
 	} {
 		text, err := json.Marshal(map[string]any{"action_type": a.action, "payload": a.payload})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // comparing is the reader of all tests.
@@ -24,28 +25,28 @@ func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: 
 func testWorkflow() *scenarios.Workflow {
 	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
-		ScenarioID: "C99", Category: "workflow", Rules: scenarios.Rules{FinesExcess: true}, Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
+		ScenarioID: "C99", Category: "workflow", Rules: scenarios.WrittenRules, Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
 		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
 		Visible: scenarios.Visible{OrderStatus: "unknown"},
-		State: scenarios.Backend{
-			Orders: []scenarios.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}},
+		Records: desk.Records{
+			Orders: []desk.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}},
 				{ID: "LD-2", Status: "packed"}},
-			Payments: []scenarios.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250},
+			Payments: []desk.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250},
 				{ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
 		},
 		Steps: []scenarios.WorkflowStep{
-			{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder()},
-			{ID: "s2", Action: scenarios.CheckPayment, Args: theOrder()},
-			{ID: "s3", Action: scenarios.InitiateRefund, Args: refund, Requires: []string{"s1", "s2"}},
-			{ID: "s4", Action: scenarios.RespondUser, Requires: []string{"s3"}, Terminal: true},
+			{ID: "s1", Action: desk.CheckOrder, Args: theOrder()},
+			{ID: "s2", Action: desk.CheckPayment, Args: theOrder()},
+			{ID: "s3", Action: desk.Refunding, Args: refund, Requires: []string{"s1", "s2"}},
+			{ID: "s4", Action: desk.RespondUser, Requires: []string{"s3"}, Terminal: true},
 		},
-		Neutral: []scenarios.NeutralAction{{Action: scenarios.CheckOrderStatus,
+		Neutral: []scenarios.NeutralAction{{Action: desk.CheckOrder,
 			Args: []scenarios.Arg{{Name: "order_id", Any: true}}, Max: 1}},
-		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue}},
+		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: desk.Escalating}},
 		Facts: []scenarios.Fact{{ID: "f1", What: "refund_amount", Stated: "$12.50"},
 			{ID: "f2", What: "period", Stated: "5 days", Optional: true}},
 		AllowedValues: []string{"$12.50"},
-		Faults:        []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
+		Faults:        []desk.Fault{{Action: desk.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
 	}
 }
 

@@ -125,7 +125,7 @@ func (k *Kind) Tasks() []score.Task {
 		for _, s := range t.scenarios {
 			tasks[i].Scenarios = append(tasks[i].Scenarios, score.Scenario{
 				ID: s.ID, Category: s.Category(), Difficulty: s.Class, Language: s.Language, Split: s.Split,
-				Modifiers: s.Modifiers(),
+				Modifiers: s.Modifiers,
 			})
 		}
 	}

@@ -63,7 +63,7 @@ func TestLaterRequestsAreProved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w.Desk.Records.Customer.Hold == "" {
+			if w.Records.Customer.Hold == "" {
 				asked++
 				if w.Steps[0].Action != desk.AskCustomer {
 					t.Errorf("%s seed %d: the first step is %s", s.ID, seed, w.Steps[0].Action)
@@ -123,13 +123,13 @@ func (s *state) open() []int {
 func TestEarlyChangesOfWrittenWorkflows(t *testing.T) {
 	for _, amount := range []int64{1250, 699, 0} {
 		s := newState(&task{}, calm(), comparing(), "")
-		action, args := scenarios.InitiateRefund, map[string]any{"order_id": "LD-1", "payment_id": "PAY-1", "amount": amount}
+		action, args := desk.Refunding, map[string]any{"order_id": "LD-1", "payment_id": "PAY-1", "amount": amount}
 		if amount == 0 {
 			action, args = desk.Readdressing, map[string]any{"order_id": "LD-1"}
 		}
-		if got := s.carryOut(action, args); len(s.backend.Refunds) > 0 || got.Error != "not done: "+s.missing() ||
+		if got := s.carryOut(action, args); len(s.records.Refunds) > 0 || got.Error != "not done: "+s.missing() ||
 			s.lost() != wrongPenalty {
-			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.backend.Refunds), got.Error, s.lost())
+			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.records.Refunds), got.Error, s.lost())
 		}
 	}
 }

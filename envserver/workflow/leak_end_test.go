@@ -10,14 +10,14 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/testkit/leak"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // endings are ways to end a workflow at once, by name: a reply that says nothing, the same with
 // guessed facts, and after each of the actions.
 func endings(after map[string]string) map[string][]string {
 	reply := func(stated ...map[string]any) string {
-		return testkit.EncodeJSON(map[string]any{"action_type": scenarios.RespondUser, "payload": map[string]any{
+		return testkit.EncodeJSON(map[string]any{"action_type": desk.RespondUser, "payload": map[string]any{
 			"message": "I am sorry, we cannot do this. Finance: 3 business days.", "facts": stated}})
 	}
 	ends := map[string][]string{"reply": {reply()},

@@ -163,10 +163,10 @@ func shape(w *scenarios.Workflow, observation any) string {
 // probes are the actions that an agent can try first, by name. Changes have the arguments that the
 // case requires, or else some that are possible.
 func probes(w *scenarios.Workflow) map[string]string {
-	order := w.Desk.Records.Orders[0]
+	order := w.Records.Orders[0]
 	possible := map[string]map[string]any{
 		desk.Refunding:    {"order_id": order.ID, "amount": int64(order.Items[0].Price)},
-		desk.Crediting:    {"order_id": order.ID, "amount": int64(w.Desk.Policy.Goodwill)},
+		desk.Crediting:    {"order_id": order.ID, "amount": int64(w.Policy.Goodwill)},
 		desk.Replacing:    {"order_id": order.ID, "sku": order.Items[0].SKU},
 		desk.Cancelling:   {"order_id": order.ID},
 		desk.Readdressing: {"order_id": order.ID, "address": "1 Another Street, Otherton"},

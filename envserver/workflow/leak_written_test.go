@@ -80,7 +80,7 @@ func TestLeaksOfWrittenWorkflowsAreFound(t *testing.T) {
 	instances := lookAtWritten(t, 24)
 	for _, i := range instances {
 		i.Seen["leak.max_steps"] = fmt.Sprint(2 * len(strings.Fields(i.Right["required actions"])))
-		i.Seen["leak.refund"] = fmt.Sprint(strings.Contains(i.Right["changes"], scenarios.InitiateRefund))
+		i.Seen["leak.refund"] = fmt.Sprint(strings.Contains(i.Right["changes"], desk.Refunding))
 	}
 	want := []string{"leak.refund changes", "leak.max_steps number of required actions"}
 	for name, by := range map[string]leak.Comparison{"the same workflow": leak.OfScenario(),
@@ -102,26 +102,26 @@ func TestLeaksOfWrittenWorkflowsAreFound(t *testing.T) {
 
 // writtenProbes are the actions that an agent can try first in a written workflow, by name.
 func writtenProbes(w *scenarios.Workflow) map[string]string {
-	order, payment := w.State.Orders[0], w.State.Payments[0]
+	order, payment := w.Records.Orders[0], w.Records.Payments[0]
 	out := map[string]string{"invalid": `{"action_type":"initiate"}`, "malformed": `{`}
 	add := func(name, action string, args map[string]any) {
 		out[name] = testkit.EncodeJSON(map[string]any{"action_type": action, "payload": args})
 	}
-	add("order", scenarios.CheckOrderStatus, map[string]any{"order_id": order.ID})
-	add("payments", scenarios.CheckPayment, map[string]any{"order_id": order.ID})
-	add("payment", scenarios.CheckPayment, map[string]any{"payment_id": payment.ID})
-	for _, action := range []string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund,
-		scenarios.EscalateIssue, scenarios.RespondUser, desk.AskCustomer, desk.Replacing, desk.Cancelling} {
+	add("order", desk.CheckOrder, map[string]any{"order_id": order.ID})
+	add("payments", desk.CheckPayment, map[string]any{"order_id": order.ID})
+	add("payment", desk.CheckPayment, map[string]any{"payment_id": payment.ID})
+	for _, action := range []string{desk.CheckOrder, desk.CheckPayment, desk.Refunding,
+		desk.Escalating, desk.RespondUser, desk.AskCustomer, desk.Replacing, desk.Cancelling} {
 		add(action+" without arguments", action, map[string]any{})
 	}
 	for name, sum := range map[string]scenarios.Cents{"total": order.Total, "payment": payment.Amount,
 		"dollar": 100} {
-		add("refund "+name, scenarios.InitiateRefund, map[string]any{"order_id": order.ID, "amount": sum.String()})
-		add("refund "+name+" of payment", scenarios.InitiateRefund, map[string]any{"order_id": order.ID,
+		add("refund "+name, desk.Refunding, map[string]any{"order_id": order.ID, "amount": sum.String()})
+		add("refund "+name+" of payment", desk.Refunding, map[string]any{"order_id": order.ID,
 			"payment_id": payment.ID, "amount": sum.String()})
 	}
 	for _, team := range []string{"finance", "logistics", "security", "fraud"} {
-		add("escalate "+team, scenarios.EscalateIssue, map[string]any{"team": team, "order_id": order.ID})
+		add("escalate "+team, desk.Escalating, map[string]any{"team": team, "order_id": order.ID})
 	}
 	for _, step := range w.Steps {
 		if !isChange(step.Action) {
@@ -137,15 +137,15 @@ func writtenProbes(w *scenarios.Workflow) map[string]string {
 		}
 		add(step.Action+" as required", step.Action, args)
 	}
-	if !slices.Contains(changesOf(w), scenarios.InitiateRefund) {
-		out[scenarios.InitiateRefund+" as required"] = out["refund total"]
+	if !slices.Contains(changesOf(w), desk.Refunding) {
+		out[desk.Refunding+" as required"] = out["refund total"]
 	}
-	if !slices.Contains(changesOf(w), scenarios.EscalateIssue) {
-		out[scenarios.EscalateIssue+" as required"] = out["escalate finance"]
+	if !slices.Contains(changesOf(w), desk.Escalating) {
+		out[desk.Escalating+" as required"] = out["escalate finance"]
 	}
 	for topic, question := range map[string]string{"order": "What is the order number?",
 		"photo": "Could you send a photo?", "anything": "How are you?"} {
-		add("ask "+topic, scenarios.RespondUser, map[string]any{"message": question})
+		add("ask "+topic, desk.RespondUser, map[string]any{"message": question})
 	}
 	return out
 }

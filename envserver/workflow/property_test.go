@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // begin starts an episode of an instance.
@@ -52,23 +53,23 @@ func candidates(w *scenarios.Workflow) []string {
 	act := func(action string, payload map[string]any) {
 		out = append(out, testkit.EncodeJSON(map[string]any{"action_type": action, "payload": payload}))
 	}
-	for _, o := range w.State.Orders {
-		act(scenarios.CheckOrderStatus, map[string]any{"order_id": o.ID})
-		act(scenarios.CheckPayment, map[string]any{"order_id": o.ID})
-		act(scenarios.InitiateRefund, map[string]any{"order_id": o.ID, "amount": o.Total})
+	for _, o := range w.Records.Orders {
+		act(desk.CheckOrder, map[string]any{"order_id": o.ID})
+		act(desk.CheckPayment, map[string]any{"order_id": o.ID})
+		act(desk.Refunding, map[string]any{"order_id": o.ID, "amount": o.Total})
 	}
-	act(scenarios.CheckOrderStatus, map[string]any{"order_id": "LD-000000"})
-	act(scenarios.EscalateIssue, map[string]any{"team": "finance"})
-	act(scenarios.EscalateIssue, map[string]any{"team": "marketing"})
-	act(scenarios.RespondUser, map[string]any{"message": "Could you tell me your order number?"})
-	act(scenarios.RespondUser, map[string]any{"message": w.References.Bad[0].Text})
-	act(scenarios.RespondUser, map[string]any{})
+	act(desk.CheckOrder, map[string]any{"order_id": "LD-000000"})
+	act(desk.Escalating, map[string]any{"team": "finance"})
+	act(desk.Escalating, map[string]any{"team": "marketing"})
+	act(desk.RespondUser, map[string]any{"message": "Could you tell me your order number?"})
+	act(desk.RespondUser, map[string]any{"message": w.References.Bad[0].Text})
+	act(desk.RespondUser, map[string]any{})
 	return append(out, `{"action_type":"dance"}`, `{}`)
 }
 
 // goldReturn is the sum of the rewards of all steps and the resolution.
 func goldReturn(w *scenarios.Workflow) int64 {
-	if w.Desk != nil {
+	if w.Policy != nil {
 		return stepPoints + casePoints
 	}
 	return stepPoints*int64(len(w.Steps)) + resolutionPoints
@@ -177,10 +178,10 @@ func hidden(w *scenarios.Workflow) []string {
 			tokens = append(tokens, f.Value)
 		}
 	}
-	for _, p := range w.State.Payments {
+	for _, p := range w.Records.Payments {
 		tokens = append(tokens, p.ID, p.Status)
 	}
-	for _, o := range w.State.Orders {
+	for _, o := range w.Records.Orders {
 		tokens = append(tokens, `"`+o.Status+`"`)
 	}
 	return tokens
@@ -212,7 +213,7 @@ func TestLookUpsReturnNewRecords(t *testing.T) {
 		for _, s := range inOrder(w.Steps) {
 			before := testkit.EncodeJSON(e.state.observation())
 			after := step(t, e, goldAction(w, s)).Observation.(Observation)
-			look := s.Action == scenarios.CheckOrderStatus || s.Action == scenarios.CheckPayment
+			look := s.Action == desk.CheckOrder || s.Action == desk.CheckPayment
 			if look && (len(after.LastResult) < 100 || strings.Contains(before, string(after.LastResult))) {
 				t.Errorf("%s returns nothing new: %s", s.ID, after.LastResult)
 			}
@@ -336,15 +337,15 @@ func TestBranchesKeepTheBalance(t *testing.T) {
 		if counts[w.Seed] == nil {
 			counts[w.Seed] = map[string]int{}
 		}
-		for _, action := range []string{scenarios.InitiateRefund, scenarios.EscalateIssue} {
+		for _, action := range []string{desk.Refunding, desk.Escalating} {
 			if slices.ContainsFunc(w.Steps, func(s scenarios.WorkflowStep) bool { return s.Action == action }) {
 				counts[w.Seed][action]++
 			}
 		}
 	}
 	for seed, got := range counts {
-		if diff := cmp.Diff(counts[0], got); diff != "" || got[scenarios.InitiateRefund] != 6 ||
-			got[scenarios.EscalateIssue] != 6 {
+		if diff := cmp.Diff(counts[0], got); diff != "" || got[desk.Refunding] != 6 ||
+			got[desk.Escalating] != 6 {
 			t.Errorf("seed %d: %v, want 6 with a refund and 6 with an escalation (-seed 0 +got):\n%s", seed, got, diff)
 		}
 	}

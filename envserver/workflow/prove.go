@@ -130,7 +130,7 @@ func (s *state) explain() string {
 
 func (p *prover) proveNull() {
 	s := p.begin()
-	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
+	p.do(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score != 0 {
 		p.failf("a reply without any step earns points")
 	}
@@ -146,7 +146,7 @@ func (p *prover) proveRefusal() {
 			p.take(s, step)
 		}
 	}
-	p.do(s, scenarios.RespondUser, map[string]any{"message": "Thank you for your message."})
+	p.do(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
 	if got, err := s.final(); err != nil || got == nil || got.Score > refusalScore {
 		p.failf("look-ups and a refusal earn more than %.2f", float64(refusalScore)/score.One)
 	}
@@ -202,7 +202,7 @@ func (p *prover) proveChanges() {
 
 func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 	args := buildArguments(e)
-	if step, _ := s.nextStep(e.Tool, args); step >= 0 || s.desk.Problem(e) != "" {
+	if step, _ := s.nextStep(e.Tool, args); step >= 0 || s.records.Problem(e) != "" {
 		return // it is a required one, or can't be made
 	}
 	p.Tried++
@@ -252,7 +252,7 @@ func (p *prover) changes() []desk.Effect {
 
 // visible are the values that the agent can see, by the names of arguments.
 func (p *prover) visible() map[string][]any {
-	r := p.workflow.Desk.Records
+	r := p.workflow.Records
 	out := map[string][]any{"address": {"1 Another Street, Otherton"}}
 	add := func(name string, value any) {
 		if !slices.Contains(out[name], value) {
@@ -262,7 +262,7 @@ func (p *prover) visible() map[string][]any {
 	for _, team := range []string{"finance", "logistics", "security", "trust", "privacy"} {
 		add("team", team)
 	}
-	for _, v := range append(r.Values(), p.workflow.Desk.Policy.Values()...) {
+	for _, v := range append(r.Values(), p.workflow.Policy.Values()...) {
 		if v.Amount > 0 {
 			add("amount", int64(v.Amount))
 		}

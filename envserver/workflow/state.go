@@ -35,8 +35,7 @@ type state struct {
 	scale    string
 	mode     episode.RewardMode
 
-	backend                    scenarios.Backend
-	desk                       *desk.Records // of a generated case, else nil
+	records                    *desk.Records
 	orderStatus, paymentStatus string
 	history                    []Entry
 	last                       document
@@ -75,15 +74,11 @@ type state struct {
 }
 
 func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *state {
-	s := &state{
-		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(),
+	return &state{
+		task: t, workflow: w, reader: reader, mode: mode, records: w.Records.Clone(),
 		orderStatus: hideUnknown(w.Visible.OrderStatus), paymentStatus: hideUnknown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
 	}
-	if w.Desk != nil {
-		s.desk = w.Desk.Records.Clone()
-	}
-	return s
 }
 
 // hideUnknown returns a status as the agent sees it before a look-up.
@@ -149,7 +144,7 @@ func (s *state) carryOut(action string, args desk.Args) result {
 // never a required step.
 func (s *state) act(action string, args desk.Args) result {
 	switch action {
-	case scenarios.RespondUser:
+	case desk.RespondUser:
 		return s.respond(args)
 	case desk.AskCustomer:
 		return s.ask(args)
@@ -220,7 +215,7 @@ func (s *state) knows(change string) bool {
 func isChange(tool string) bool { return desk.IsChange(tool) }
 
 // isLookUp reports whether an action of a generated case is a look-up or a question.
-func isLookUp(action string) bool { return !isChange(action) && action != scenarios.RespondUser }
+func isLookUp(action string) bool { return !isChange(action) && action != desk.RespondUser }
 
 // waiting lists the indices of an action's required steps that aren't done.
 func (s *state) waiting(action string) []int {
@@ -287,7 +282,7 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 
 // breach returns the rule that forbids an action other than a reply, or nil.
 func (s *state) breach(action string, args map[string]any) *grader.Gate {
-	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
+	moment := scenarios.Moment{Records: s.records, Payload: args}
 	for _, f := range s.workflow.Forbidden {
 		if f.Action == action && (f.When.IsZero() || isPredicateTrue(f.When, moment)) {
 			return &grader.Gate{ID: f.ID, Reason: f.Why}
@@ -307,12 +302,12 @@ func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 func (s *state) respond(args desk.Args) result {
 	message := args.Text("message")
 	if message == "" {
-		s.fine(scenarios.RespondUser, wrongPenalty, "message is missing")
+		s.fine(desk.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
-	breach := s.breach(scenarios.RespondUser, args)
-	if ask := s.question(message); !s.workflow.Rules.AsksByTool && ask >= 0 && breach == nil {
+	breach := s.breach(desk.RespondUser, args)
+	if ask := s.question(message); !s.workflow.Rules.AllTools && ask >= 0 && breach == nil {
 		s.satisfy(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
@@ -332,12 +327,12 @@ func (s *state) settle(args map[string]any, breach *grader.Gate) {
 	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
 	if breach != nil {
 		s.breaches = append(s.breaches, *breach)
-		s.fine(scenarios.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
+		s.fine(desk.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
 		return
 	}
 	if last < 0 || !s.workflow.Steps[last].Accepts(args) ||
 		!s.workflow.Rules.PaysLookUpsApart && !s.ready(s.workflow.Steps[last]) {
-		s.fine(scenarios.RespondUser, wrongPenalty, "before a required step that comes first")
+		s.fine(desk.RespondUser, wrongPenalty, "before a required step that comes first")
 		return
 	}
 	if s.told.IsRight() {
@@ -421,7 +416,7 @@ func (s *state) meetsGoal() bool {
 }
 
 func (s *state) meets(goal scenarios.Predicate) bool {
-	return isPredicateTrue(goal, scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message})
+	return isPredicateTrue(goal, scenarios.Moment{Records: s.records, Replied: s.replied, Message: s.message})
 }
 
 // pay returns the reward since the last payment. It is 0 before the end of an episode with terminal

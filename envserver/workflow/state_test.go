@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 func TestRewards(t *testing.T) {
@@ -155,9 +156,9 @@ func TestReplyIsPaidByWhatItTells(t *testing.T) {
 func TestEpisodeContinuesAfterQuestion(t *testing.T) {
 	w := calm()
 	w.Steps = []scenarios.WorkflowStep{
-		{ID: "s0", Action: scenarios.RespondUser, Ask: true, Answer: "It is LD-1."},
-		{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder(), Requires: []string{"s0"}},
-		{ID: "s2", Action: scenarios.RespondUser, Requires: []string{"s1"}, Terminal: true},
+		{ID: "s0", Action: desk.RespondUser, Ask: true, Answer: "It is LD-1."},
+		{ID: "s1", Action: desk.CheckOrder, Args: theOrder(), Requires: []string{"s0"}},
+		{ID: "s2", Action: desk.RespondUser, Requires: []string{"s1"}, Terminal: true},
 	}
 	ask := `{"action_type":"respond_user","payload":{"message":"Which order is it?"}}`
 	e := start(w, episode.Dense)
@@ -304,7 +305,7 @@ func TestRepeatsNeverPay(t *testing.T) {
 // spare capacity.
 func TestSessionsOfOneInstance(t *testing.T) {
 	w := calm()
-	w.State.Refunds = make([]scenarios.Refund, 0, 4)
+	w.Records.Refunds = make([]desk.Refund, 0, 4)
 	a, b := start(w, episode.Dense), start(w, episode.Dense)
 	for _, action := range []string{order, payment} {
 		step(t, a, action)
@@ -312,12 +313,12 @@ func TestSessionsOfOneInstance(t *testing.T) {
 	}
 	step(t, a, refundGood)
 	step(t, b, refundMore)
-	if got := a.state.backend.Refunds[0].Amount; got != 1250 {
+	if got := a.state.records.Refunds[0].Amount; got != 1250 {
 		t.Errorf("the first session's refund is %s after the second one's", got)
 	}
 	seen := step(t, a, reply).Observation.(Observation)
 	seen.History[0].ActionType = "changed by the client"
-	if got := a.state.history[0].ActionType; got != scenarios.CheckOrderStatus {
+	if got := a.state.history[0].ActionType; got != desk.CheckOrder {
 		t.Errorf("the history reads %q after a client wrote into an observation", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // TestPenaltiesReachTheClient plays wrong actions through a server: rewards are negative, and the
@@ -44,7 +44,7 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 	var rewards []float64
 	var last client.Observation
 	for range 6 {
-		last, err = session.Step(t.Context(), map[string]any{"action_type": scenarios.EscalateIssue,
+		last, err = session.Step(t.Context(), map[string]any{"action_type": desk.Escalating,
 			"payload": map[string]any{"team": "finance"}})
 		if err != nil {
 			t.Fatal(err)

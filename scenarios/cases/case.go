@@ -31,10 +31,10 @@ type Case struct {
 	// Questions are those that the decision depends on, in order. Answers are what the customer
 	// says about every topic that the policy may require of such a request, whatever the
 	// decision, so that an answer doesn't tell what is right.
-	Questions, Answers []Question
-	Faults             []Fault
+	Questions, Answers []Answer
+	Faults             []desk.Fault
 	// Facts are what the reply must state, in the case's language, and Reply is one.
-	Facts []Fact
+	Facts []Statement
 	Reply string
 	// True are what the reply may tell besides, nil if it must not tell anything.
 	True []facts.Wanted
@@ -46,20 +46,17 @@ type Case struct {
 	Ticket *Ticket
 }
 
-// Question is what only the customer knows.
-type Question struct {
+// Answer is what only the customer knows.
+type Answer struct {
 	Topic string
 	// About are words of which a question about the topic contains one.
 	About  []string
 	Answer string
 }
 
-// Fault makes the first call of a tool fail.
-type Fault struct{ Tool, Error string }
-
-// Fact is a value in the words of a language. What and Stated are its name in the vocabulary and
+// Statement is a fact in the words of a language. What and Stated are its name in the vocabulary and
 // the value as an agent states it.
-type Fact struct {
+type Statement struct {
 	Slot, Value, What, Stated string
 }
 
@@ -94,7 +91,7 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 	}
 	for _, m := range c.modifiers {
 		for _, f := range m.Faults {
-			out.Faults = append(out.Faults, Fault{f.Tool, f.Error})
+			out.Faults = append(out.Faults, desk.Fault{Action: f.Tool, Call: 1, Error: f.Error})
 		}
 	}
 	return out, c.write(out, w)
@@ -246,14 +243,14 @@ func (c *Composition) topics() []string {
 
 // question returns a topic with the customer's answer. A later request is part of the answer about
 // the order.
-func (c *Composition) question(topic, voice string, values func(name string) (string, bool)) Question {
+func (c *Composition) question(topic, voice string, values func(name string) (string, bool)) Answer {
 	answer := c.tell(topic, voice, values)
 	if m := c.later(); m != nil && topic == orderValue {
 		var b strings.Builder
 		m.says[c.Language][voice].render(&b, values)
 		answer += " " + b.String()
 	}
-	return Question{Topic: topic, About: c.answer(topic).about[c.Language], Answer: answer}
+	return Answer{Topic: topic, About: c.answer(topic).about[c.Language], Answer: answer}
 }
 
 // hides reports whether the customer leaves the order's id out.

@@ -101,8 +101,8 @@ func TestGoldenCase(t *testing.T) {
 	got, err := json.MarshalIndent(struct {
 		Query     string
 		Item      string
-		Questions []cases.Question
-		Facts     []cases.Fact
+		Questions []cases.Answer
+		Facts     []cases.Statement
 		Reply     string
 	}{drawn.Query, drawn.Records.Orders[0].Items[0].Name, drawn.Questions, drawn.Facts, drawn.Reply}, "", "  ")
 	if err != nil {

@@ -57,7 +57,7 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 			return err
 		}
 		value := r.text(f, slot, l)
-		out.Facts = append(out.Facts, Fact{Slot: f.Slot, Value: value, What: what, Stated: cmp.Or(f.Word(), value)})
+		out.Facts = append(out.Facts, Statement{Slot: f.Slot, Value: value, What: what, Stated: cmp.Or(f.Word(), value)})
 	}
 	var b strings.Builder
 	values := func(name string) (string, bool) { return values()[name](w, l), true }

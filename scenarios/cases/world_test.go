@@ -89,13 +89,13 @@ func faultsOfOrder(c *cases.Case) []string {
 func faultsOfPayments(c *cases.Case) []string {
 	var faults []string
 	o := c.Records.Orders[0]
-	paid, sum, all := map[desk.Payment]bool{}, desk.Cents(0), desk.Cents(0)
+	paid, sum, all := map[string]bool{}, desk.Cents(0), desk.Cents(0)
 	for _, p := range c.Records.Payments {
 		if p.OrderID != o.ID {
 			continue
 		}
 		all += p.Amount
-		if alike := (desk.Payment{Amount: p.Amount, Method: p.Method}); !paid[alike] {
+		if alike := p.Amount.String() + p.Method; !paid[alike] {
 			paid[alike], sum = true, sum+p.Amount
 		}
 	}

@@ -60,22 +60,23 @@ type PaymentsView struct {
 // what was given back.
 func (r *Records) ShowPayments(order, payment string) PaymentsView {
 	var v PaymentsView
+	of := order
 	for _, p := range r.Payments {
-		if payment != "" && p.ID == payment || payment == "" && order != "" && p.OrderID == order {
+		if payment != "" && p.ID == payment || payment == "" && order != "" && (p.OrderID == order || p.ID == order) {
 			v.Payments = append(v.Payments, p)
-			order = p.OrderID
+			of = p.OrderID
 		}
 	}
 	if len(v.Payments) == 0 {
 		return v
 	}
 	for _, f := range r.Refunds {
-		if f.OrderID == order {
+		if of != "" && f.OrderID == of || payment != "" && f.PaymentID == payment {
 			v.Refunds = append(v.Refunds, f)
 		}
 	}
 	for _, c := range r.Credits {
-		if c.OrderID == order {
+		if of != "" && c.OrderID == of {
 			v.Credits = append(v.Credits, c)
 		}
 	}
@@ -97,8 +98,8 @@ func (r *Records) ShowShipments(order string) []Shipment {
 // right.
 func (r *Records) Problem(e Effect) string { return FindTool(e.Tool).Check(r, &e) }
 
-// Apply makes a change and says what was done.
-func (r *Records) Apply(e Effect) string { return FindTool(e.Tool).Apply(r, &e) }
+// Apply makes a change, says what was done, and returns the new record, nil if there is none.
+func (r *Records) Apply(e Effect) (done string, record any) { return FindTool(e.Tool).Apply(r, &e) }
 
 const noAmount = "amount is missing or no sum of money"
 
@@ -126,10 +127,11 @@ func (r *Records) unpayable(e *Effect) string {
 	return ""
 }
 
-func (r *Records) refund(e *Effect) string {
-	r.Refunds = append(r.Refunds, Refund{ID: fmt.Sprintf("RF-%d", len(r.Refunds)+1), OrderID: e.OrderID,
-		PaymentID: e.PaymentID, Amount: e.Amount})
-	return fmt.Sprintf("refunded $%s", e.Amount)
+func (r *Records) refund(e *Effect) (done string, record any) {
+	made := Refund{ID: fmt.Sprintf("RF-%d", len(r.Refunds)+1), OrderID: e.OrderID, PaymentID: e.PaymentID,
+		Amount: e.Amount}
+	r.Refunds = append(r.Refunds, made)
+	return fmt.Sprintf("refunded $%s", e.Amount), made
 }
 
 // uncreditable returns why credit can't be given, "" if it can. It needn't be for an order.
@@ -143,10 +145,10 @@ func (r *Records) uncreditable(e *Effect) string {
 	return r.unordered(e)
 }
 
-func (r *Records) credit(e *Effect) string {
-	r.Credits = append(r.Credits, Credit{ID: fmt.Sprintf("CR-%d", len(r.Credits)+1), OrderID: e.OrderID,
-		Amount: e.Amount})
-	return fmt.Sprintf("credited $%s", e.Amount)
+func (r *Records) credit(e *Effect) (done string, record any) {
+	made := Credit{ID: fmt.Sprintf("CR-%d", len(r.Credits)+1), OrderID: e.OrderID, Amount: e.Amount}
+	r.Credits = append(r.Credits, made)
+	return fmt.Sprintf("credited $%s", e.Amount), made
 }
 
 // unordered returns that there is no such order, "" if there is.
@@ -157,9 +159,9 @@ func (r *Records) unordered(e *Effect) string {
 	return ""
 }
 
-func (r *Records) cancel(e *Effect) string {
+func (r *Records) cancel(e *Effect) (done string, record any) {
 	r.ShowOrder(e.OrderID).Status = "cancelled"
-	return fmt.Sprintf("order %s is cancelled", e.OrderID)
+	return fmt.Sprintf("order %s is cancelled", e.OrderID), nil
 }
 
 func (r *Records) irreplaceable(e *Effect) string {
@@ -171,8 +173,8 @@ func (r *Records) irreplaceable(e *Effect) string {
 }
 
 // replace changes no record: the parcel of a new item leaves after the episode.
-func (r *Records) replace(e *Effect) string {
-	return fmt.Sprintf("item %s of order %s is sent again", e.SKU, e.OrderID)
+func (r *Records) replace(e *Effect) (done string, record any) {
+	return fmt.Sprintf("item %s of order %s is sent again", e.SKU, e.OrderID), nil
 }
 
 func (r *Records) unaddressed(e *Effect) string {
@@ -183,9 +185,9 @@ func (r *Records) unaddressed(e *Effect) string {
 	return problem
 }
 
-func (r *Records) readdress(e *Effect) string {
+func (r *Records) readdress(e *Effect) (done string, record any) {
 	r.ShowOrder(e.OrderID).Address = e.Address
-	return fmt.Sprintf("order %s goes to %s", e.OrderID, e.Address)
+	return fmt.Sprintf("order %s goes to %s", e.OrderID, e.Address), nil
 }
 
 func (r *Records) unassigned(e *Effect) string {
@@ -195,9 +197,10 @@ func (r *Records) unassigned(e *Effect) string {
 	return ""
 }
 
-func (r *Records) escalate(e *Effect) string {
-	r.Cases = append(r.Cases, Case{ID: fmt.Sprintf("CASE-%d", len(r.Cases)+1), Team: e.Team})
-	return "handed over to " + e.Team
+func (r *Records) escalate(e *Effect) (done string, record any) {
+	made := Escalation{ID: fmt.Sprintf("CASE-%d", len(r.Cases)+1), Team: e.Team, OrderID: e.OrderID, Reason: e.Reason}
+	r.Cases = append(r.Cases, made)
+	return "handed over to " + e.Team, made
 }
 
 // A reading tool returns what it shows, or why it shows nothing.

@@ -31,7 +31,7 @@ type Records struct {
 	Payments      []Payment
 	Refunds       []Refund
 	Credits       []Credit
-	Cases         []Case
+	Cases         []Escalation
 	Shipments     []Shipment
 	Subscriptions []Subscription
 	Outages       []Outage
@@ -54,19 +54,74 @@ type Customer struct {
 
 // Order is the result of check_order_status.
 type Order struct {
-	ID       string    `json:"order_id"`
-	Owner    string    `json:"customer_id"`
-	Status   string    `json:"status"` // placed, packed, shipped, delivered, cancelled, on_hold
-	Placed   time.Time `json:"placed"`
-	Total    Cents     `json:"total"`
-	Delivery Cents     `json:"delivery_fee"`
-	Service  string    `json:"delivery_service"` // standard or express
-	Promised time.Time `json:"promised_by,omitzero"`
-	Address  string    `json:"address"`
-	Duties   string    `json:"duties,omitempty"` // prepaid or by_recipient
-	Coupon   string    `json:"coupon,omitempty"`
-	Items    []Item    `json:"items"`
-	Notes    []string  `json:"notes,omitempty"`
+	ID     string    `json:"order_id"`
+	Owner  string    `json:"customer_id"`
+	Status string    `json:"status"` // placed, packed, shipped, delivered, cancelled, on_hold
+	Placed time.Time `json:"placed"`
+	// Delivered, Carrier and Tracking are set in written workflows, which have no shipments.
+	Delivered time.Time `json:"delivered,omitzero"`
+	Carrier   string    `json:"carrier,omitempty"`
+	Tracking  string    `json:"tracking,omitempty"`
+	Total     Cents     `json:"total"`
+	Delivery  Cents     `json:"delivery_fee"`
+	Service   string    `json:"delivery_service"` // standard or express
+	Promised  time.Time `json:"promised_by,omitzero"`
+	Address   string    `json:"address"`
+	Duties    string    `json:"duties,omitempty"` // prepaid or by_recipient
+	Coupon    string    `json:"coupon,omitempty"`
+	Items     []Item    `json:"items"`
+	Notes     []string  `json:"notes,omitempty"`
+	// Details are other facts, by name.
+	Details map[string]string `json:"details,omitempty"`
+}
+
+// PlainRecords are the records of a written workflow, with the members that it can set.
+type PlainRecords struct {
+	Orders   []PlainOrder
+	Payments []Payment
+	Refunds  []Refund
+	Cases    []Escalation
+}
+
+// PlainOrder is an order of a written workflow.
+type PlainOrder struct {
+	ID        string            `json:"order_id"`
+	Status    string            `json:"status"`
+	Placed    time.Time         `json:"placed,omitzero"`
+	Delivered time.Time         `json:"delivered,omitzero"`
+	Carrier   string            `json:"carrier,omitempty"`
+	Tracking  string            `json:"tracking,omitempty"`
+	Total     Cents             `json:"total,omitempty"`
+	Items     []PlainItem       `json:"items,omitempty"`
+	Notes     []string          `json:"notes,omitempty"`
+	Details   map[string]string `json:"details,omitempty"`
+}
+
+// PlainItem is a line of a PlainOrder.
+type PlainItem struct {
+	Name     string `json:"name"`
+	Quantity int64  `json:"quantity"`
+	Shipped  int64  `json:"shipped"`
+	Price    Cents  `json:"price"`
+}
+
+// Plain returns the members that orders of written workflows have.
+func (o *Order) Plain() PlainOrder {
+	p := PlainOrder{ID: o.ID, Status: o.Status, Placed: o.Placed, Delivered: o.Delivered, Carrier: o.Carrier,
+		Tracking: o.Tracking, Total: o.Total, Notes: o.Notes, Details: o.Details}
+	for _, it := range o.Items {
+		p.Items = append(p.Items, PlainItem{it.Name, it.Quantity, it.Shipped, it.Price})
+	}
+	return p
+}
+
+// Plain returns the records of a written workflow.
+func (r *Records) Plain() PlainRecords {
+	p := PlainRecords{Payments: r.Payments, Refunds: r.Refunds, Cases: r.Cases}
+	for i := range r.Orders {
+		p.Orders = append(p.Orders, r.Orders[i].Plain())
+	}
+	return p
 }
 
 // Item is a line of an order, of one piece unless Quantity says more.
@@ -91,8 +146,10 @@ type Payment struct {
 	OrderID string    `json:"order_id,omitempty"`
 	Status  string    `json:"status"` // captured, authorised, failed or charged_back
 	Amount  Cents     `json:"amount"`
-	Method  string    `json:"method"` // card, transfer or gift_card
-	At      time.Time `json:"at"`
+	Method  string    `json:"method,omitempty"` // card, transfer or gift_card
+	At      time.Time `json:"at,omitzero"`
+	// Details are other facts, by name.
+	Details map[string]string `json:"details,omitempty"`
 }
 
 // Shipment is a result of check_shipment.
@@ -152,8 +209,8 @@ type Credit struct {
 	Why     string    `json:"why,omitempty"` // goodwill, price, coupon, outage, delay
 }
 
-// Case is an escalation.
-type Case struct {
+// Escalation is a case that a team has taken over.
+type Escalation struct {
 	ID      string `json:"case_id"`
 	Team    string `json:"team"`
 	OrderID string `json:"order_id,omitempty"`

@@ -41,8 +41,10 @@ type Tool struct {
 	Show func(*Desk, Args) (Shown, string)
 
 	// Check and Apply are set if the tool changes the records. Check returns why the change can't be
-	// made at all, "" if it can. Apply makes it and says what was done.
-	Check, Apply func(*Records, *Effect) string
+	// made at all, "" if it can. Apply makes it, says what was done, and returns the new record, nil
+	// if there is none.
+	Check func(*Records, *Effect) string
+	Apply func(*Records, *Effect) (done string, record any)
 	// After and Topics are the look-ups and the topics of the policy on which the change depends in
 	// every generated case, whatever is right.
 	After, Topics []string
@@ -147,6 +149,7 @@ type Effect struct {
 	Amount    Cents
 	Address   string
 	Team      string
+	Reason    string `json:",omitempty"` // for the team
 }
 
 // effectText is an argument of an effect.
@@ -157,7 +160,7 @@ type effectText struct {
 
 func (e *Effect) texts() []effectText {
 	return []effectText{{"order_id", &e.OrderID}, {"payment_id", &e.PaymentID}, {"sku", &e.SKU},
-		{"address", &e.Address}, {"team", &e.Team}}
+		{"address", &e.Address}, {"team", &e.Team}, {"reason", &e.Reason}}
 }
 
 // NewEffect returns the effect of a call.
@@ -182,4 +185,12 @@ func (e *Effect) Args() iter.Seq2[string, any] {
 			yield("amount", int64(e.Amount))
 		}
 	}
+}
+
+// Fault makes the Call-th call (from 1) of a tool fail with Error, like a backend that is
+// briefly unavailable.
+type Fault struct {
+	Action string
+	Call   int
+	Error  string
 }

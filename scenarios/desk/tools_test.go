@@ -88,7 +88,7 @@ func TestApply(t *testing.T) {
 		},
 		desk.Cancelling:   func(r *desk.Records) { r.Orders[0].Status = "cancelled" },
 		desk.Readdressing: func(r *desk.Records) { r.Orders[0].Address = "2 New Street" },
-		desk.Escalating:   func(r *desk.Records) { r.Cases = []desk.Case{{ID: "CASE-1", Team: "trust"}} },
+		desk.Escalating:   func(r *desk.Records) { r.Cases = []desk.Escalation{{ID: "CASE-1", Team: "trust", OrderID: "LD-1"}} },
 		desk.Replacing:    func(*desk.Records) {},
 	} {
 		t.Run(tool, func(t *testing.T) {

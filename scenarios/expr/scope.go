@@ -186,7 +186,7 @@ func (in *Scope) Boolean(t Boolean) bool {
 	return evalAs[bool](in, &t.Template, "true or false")
 }
 
-// Instant evaluates a time.
+// Instant evaluates a time. It is zero if it was not given.
 func (in *Scope) Instant(t Instant) time.Time {
 	if t.Literal() {
 		at, err := time.Parse(time.RFC3339, t.Text)
@@ -196,15 +196,6 @@ func (in *Scope) Instant(t Instant) time.Time {
 		return at
 	}
 	return evalAs[time.Time](in, &t.Template, "a time")
-}
-
-// MaybeInstant returns nil for a time that was not given.
-func (in *Scope) MaybeInstant(t Instant) *time.Time {
-	if !t.Given() {
-		return nil
-	}
-	at := in.Instant(t)
-	return &at
 }
 
 // Amount evaluates an amount, in cents.

@@ -12,6 +12,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // filter selects scenarios by the values of their fields. An empty list matches every value.
@@ -147,13 +148,13 @@ func listProfiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) 
 			Title: w.Query, Pack: s.Pack.Name, File: s.File,
 		}
 		for _, step := range w.Steps {
-			p.Escalation = p.Escalation || step.Action == scenarios.EscalateIssue
+			p.Escalation = p.Escalation || step.Action == desk.Escalating
 		}
 		out = append(out, p)
 	}
 	for _, s := range c.Cases() {
 		out = append(out, profile{ID: s.ID, Kind: kindCase, Version: s.Version, Category: s.Category(),
-			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: strings.Join(s.Modifiers(), ", "),
+			Difficulty: s.Class, Split: s.Split, Language: s.Language, Title: strings.Join(s.Modifiers, ", "),
 			Pack: s.Pack.Name, File: s.File})
 	}
 	for _, q := range queue.ComposeQueues(c) {

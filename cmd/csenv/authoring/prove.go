@@ -168,7 +168,7 @@ func listProvables(c *scenarios.Catalog, o proveOptions) ([]provable, error) {
 	}
 	for _, s := range c.Tickets() {
 		if s.Generated() {
-			all = append(all, provable{s.ID, s.Family(), s.Language, proveTicket(s)})
+			all = append(all, provable{s.ID, s.Family, s.Language, proveTicket(s)})
 		}
 	}
 	for _, family := range o.families {

@@ -36,9 +36,16 @@ func orUnknown(status string) string { return cmp.Or(status, "unknown") }
 
 // gold is the state behind the tools, and the right handling.
 func (f workflow) gold() object {
+	var written desk.PlainRecords
+	var generated *desk.Desk
+	if f.Rules.PlainRecords {
+		written = f.Records.Plain()
+	} else {
+		generated = &desk.Desk{Now: f.Now, Policy: f.Policy, Records: &f.Records}
+	}
 	return object{
-		"max_steps", f.MaxSteps, "orders,omitempty", f.State.Orders, "payments,omitempty", f.State.Payments,
-		"refunds,omitempty", f.State.Refunds, "cases,omitempty", f.State.Cases,
+		"max_steps", f.MaxSteps, "orders,omitempty", written.Orders, "payments,omitempty", written.Payments,
+		"refunds,omitempty", written.Refunds, "cases,omitempty", written.Cases,
 		"steps", view.MapItems(f.Steps, func(s scenarios.WorkflowStep) object {
 			return object{"id,omitempty", s.ID, "action", s.Action, "args,omitempty", transcript.AcceptedValues(s.Args),
 				"requires,omitempty", s.Requires, "terminal,omitempty", s.Terminal, "answer,omitempty", s.Answer}
@@ -57,9 +64,9 @@ func (f workflow) gold() object {
 			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
 				"why,omitempty", a.Why}
 		}),
-		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", f.Desk,
+		"goal,omitempty", f.goal(), "decision,omitempty", f.Decision, "desk,omitempty", generated,
 		"facts", view.MapItems(f.Facts, encodeFact), "harm,omitempty", view.MapItems(f.Harm, encodeHarm),
-		"tool_faults,omitempty", view.MapItems(f.Faults, func(f scenarios.Fault) object {
+		"tool_faults,omitempty", view.MapItems(f.Faults, func(f desk.Fault) object {
 			return object{"action", f.Action, "call", f.Call, "error", f.Error}
 		}),
 		"good_replies", f.References.Good,
@@ -85,23 +92,29 @@ func (f workflow) print(w io.Writer) {
 
 func (f workflow) printHidden(w io.Writer) {
 	view.WriteHeading(w, "behind the tools (served only by them)")
-	for _, o := range f.State.Orders {
-		view.WriteField(w, "order", view.FormatYAML(o))
-	}
-	for _, p := range f.State.Payments {
-		view.WriteField(w, "payment", view.FormatYAML(p))
-	}
-	for _, r := range f.State.Refunds {
-		view.WriteField(w, "refund", view.FormatYAML(r))
-	}
-	for _, c := range f.State.Cases {
-		view.WriteField(w, "case", view.FormatYAML(c))
-	}
-	if f.Desk != nil {
-		printDesk(w, f.Desk.Records)
+	if f.Rules.PlainRecords {
+		printRecords(w, f.Records.Plain())
+	} else {
+		printDesk(w, &f.Records)
 	}
 	for _, fault := range f.Faults {
 		view.WriteField(w, "fault", fmt.Sprintf("call %d of %s answers %s", fault.Call, fault.Action, fault.Error))
+	}
+}
+
+// printRecords writes the records of a written workflow.
+func printRecords(w io.Writer, r desk.PlainRecords) {
+	for _, o := range r.Orders {
+		view.WriteField(w, "order", view.FormatYAML(o))
+	}
+	for _, p := range r.Payments {
+		view.WriteField(w, "payment", view.FormatYAML(p))
+	}
+	for _, refund := range r.Refunds {
+		view.WriteField(w, "refund", view.FormatYAML(refund))
+	}
+	for _, c := range r.Cases {
+		view.WriteField(w, "case", view.FormatYAML(c))
 	}
 }
 

@@ -55,7 +55,9 @@ func ListCategories() []string {
 }
 
 // ListModifiers returns the modifiers of the built-in generated cases.
-func ListModifiers() []string { return ofCases((*scenarios.WorkflowScenario).Modifiers) }
+func ListModifiers() []string {
+	return ofCases(func(s *scenarios.WorkflowScenario) []string { return s.Modifiers })
+}
 
 func ofCases(values func(*scenarios.WorkflowScenario) []string) []string {
 	c, err := scenarios.LoadPublic()

@@ -10,6 +10,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // What the facts stated beside a letter, its language and the model's quotes do to its points.
@@ -102,8 +103,8 @@ func TestWorkflowLetters(t *testing.T) {
 	c := questionCase()
 	w := &scenarios.Workflow{ScenarioID: "C99", Version: 1, Language: "en", Now: c.Ticket.Now, Customer: c.Ticket.Customer,
 		Query: "By how much were we overcharged?", Facts: c.Ticket.Reply.Facts,
-		Harm:  []scenarios.Harm{{ID: "h1", Severity: "serious", Why: "sells the customer more seats"}},
-		State: scenarios.Backend{Orders: []scenarios.Order{{ID: "LD-1", Total: 148200}}}}
+		Harm:    []scenarios.Harm{{ID: "h1", Severity: "serious", Why: "sells the customer more seats"}},
+		Records: desk.Records{Orders: []desk.Order{{ID: "LD-1", Total: 148200}}}}
 	read := grader.Case{Workflow: w, Reply: c.Reply, Done: []string{`initiate_refund {"order_id":"LD-1"}: {"ok":true}`},
 		Stated: []facts.Fact{{What: "amount_in_question", Value: "$1,482.00"}}}
 	unsendable := func(c call) string { c.unsendable = true; return gullible(c) }

@@ -143,8 +143,8 @@ func (q *question) describeTicket(t *scenarios.Ticket, did grader.Actions) {
 // because the agent chose its words.
 func (q *question) describeWorkflow(w *scenarios.Workflow, done []string) {
 	q.Scenario, q.Version, q.Seed = w.ScenarioID, w.Version, w.Seed
-	if w.Desk != nil {
-		for _, page := range w.Desk.Policy.Pages() {
+	if w.Policy != nil {
+		for _, page := range w.Policy.Pages() {
 			q.Policy = append(q.Policy, scenarios.Article{ID: page.Topic, Title: page.Title, Body: page.Body})
 		}
 	}

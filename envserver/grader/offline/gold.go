@@ -49,9 +49,9 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 		texts = append(texts, s.Answer)
 	}
 	if !w.Closed {
-		values = slices.Concat(w.AllowedValues, deskValues(w.Desk))
+		values = slices.Concat(w.AllowedValues, deskValues(w))
 		texts = append(texts, Records(w))
-		if w.Desk != nil {
+		if w.Policy != nil {
 			texts = append(texts, desk.PolicyDocument())
 		}
 	}
@@ -63,13 +63,13 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 
 // deskValues are the amounts and days of the records, the numbers of the policy with their units,
 // and its days of the year (RET-4, DMG-9).
-func deskValues(d *desk.Desk) []string {
-	if d == nil {
+func deskValues(w *scenarios.Workflow) []string {
+	if w.Policy == nil {
 		return nil
 	}
-	values := append(d.Policy.Texts(), fmt.Sprintf("January %d", d.Policy.HolidayDay),
-		fmt.Sprintf("December %d", d.Policy.FreezeDay))
-	for _, f := range d.Records.Values() {
+	values := append(w.Policy.Texts(), fmt.Sprintf("January %d", w.Policy.HolidayDay),
+		fmt.Sprintf("December %d", w.Policy.FreezeDay))
+	for _, f := range w.Records.Values() {
 		values = append(values, f.String())
 	}
 	return values
@@ -77,9 +77,9 @@ func deskValues(d *desk.Desk) []string {
 
 // Records is the JSON of what tools look up.
 func Records(w *scenarios.Workflow) string {
-	var state any = w.State
-	if w.Desk != nil {
-		state = w.Desk.Records
+	var state any = w.Records
+	if w.Rules.PlainRecords {
+		state = w.Records.Plain()
 	}
 	text, err := json.Marshal(state)
 	if err != nil {

@@ -36,7 +36,7 @@ func eachCase(t *testing.T, seeds int64, check func(w *scenarios.Workflow)) {
 // explain writes what a reply to a case may explain: every number of the policy, and what follows
 // from it.
 func explain(w *scenarios.Workflow) string {
-	locale, p := expr.ListLocales()[w.Language], w.Desk.Policy
+	locale, p := expr.ListLocales()[w.Language], w.Policy
 	texts := append(p.Texts(), fmt.Sprintf("January %d", p.HolidayDay), fmt.Sprintf("December %d", p.FreezeDay),
 		locale.Day(w.Now))
 	sums := func(amounts ...desk.Cents) {
@@ -49,7 +49,7 @@ func explain(w *scenarios.Workflow) string {
 	for _, limit := range []desk.Cents{p.RefundLimit, p.ReplaceLimit, p.CreditLimit} {
 		sums(limit, limit/2, limit*2)
 	}
-	for _, o := range w.Desk.Records.Orders {
+	for _, o := range w.Records.Orders {
 		items := desk.Cents(0)
 		for _, item := range o.Items {
 			fee := item.Price * desk.Cents(p.RestockPercent) / 100
@@ -58,7 +58,7 @@ func explain(w *scenarios.Workflow) string {
 		}
 		sums(o.Total, o.Delivery, items, items*desk.Cents(p.CouponPercent)/100)
 	}
-	for _, s := range w.Desk.Records.Subscriptions {
+	for _, s := range w.Records.Subscriptions {
 		for days := desk.Cents(1); days <= 30; days++ {
 			sums(s.Price*days/30, 2*s.Price*days/30)
 		}
@@ -150,7 +150,7 @@ func sprays() map[string]struct {
 		stated func(w *scenarios.Workflow) []facts.Fact
 	}
 	answer := func(w *scenarios.Workflow) fact {
-		return fact{What: "answer_by", Value: fmt.Sprintf("%d business days", w.Desk.Policy.TeamDays)}
+		return fact{What: "answer_by", Value: fmt.Sprintf("%d business days", w.Policy.TeamDays)}
 	}
 	records := func(w *scenarios.Workflow) (out []fact) {
 		for _, f := range w.True {
@@ -199,7 +199,7 @@ func sprays() map[string]struct {
 			return out
 		}},
 		"every period of the policy": {"", func(w *scenarios.Workflow) (out []fact) {
-			for _, p := range w.Desk.Policy.Periods() {
+			for _, p := range w.Policy.Periods() {
 				for _, what := range []string{"last_day", "answer_by", "period"} {
 					out = append(out, fact{What: what, Value: p})
 				}
@@ -207,9 +207,9 @@ func sprays() map[string]struct {
 			return out
 		}},
 		"a refund of the price": {"", func(w *scenarios.Workflow) []fact {
-			price := w.Desk.Records.Orders[0].Items[0].Price
+			price := w.Records.Orders[0].Items[0].Price
 			return []fact{{What: "refund_amount", Value: "$" + price.String()},
-				{What: "arrives_by", Value: fmt.Sprintf("%d business days", w.Desk.Policy.CardDays)}}
+				{What: "arrives_by", Value: fmt.Sprintf("%d business days", w.Policy.CardDays)}}
 		}},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // reviewWorkflow reviews a workflow.
@@ -58,7 +59,7 @@ func listSentActions(history []workflow.Entry, action string) string {
 			continue
 		}
 		text := "action " + strconv.Itoa(e.Step)
-		if action != scenarios.RespondUser {
+		if action != desk.RespondUser {
 			text += " " + encodeInline(e.Payload)
 		}
 		all = append(all, text)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/testkit"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 func TestToolsAnswer(t *testing.T) {
@@ -60,7 +60,7 @@ func TestToolsAnswer(t *testing.T) {
 
 func TestClockFollowsTheScenario(t *testing.T) {
 	w := calm()
-	w.StepMinutes = map[string]int{scenarios.CheckOrderStatus: 1, scenarios.InitiateRefund: 3, scenarios.RespondUser: 4}
+	w.StepMinutes = map[string]int{desk.CheckOrder: 1, desk.Refunding: 3, desk.RespondUser: 4}
 	e := start(w, episode.Dense)
 	for _, tc := range []struct {
 		action string
@@ -74,18 +74,18 @@ func TestClockFollowsTheScenario(t *testing.T) {
 
 func TestEpisodeDoesNotChangeTheScenario(t *testing.T) {
 	w := calm()
-	before := w.State.Clone()
+	before := w.Records.Clone()
 	play(t, start(w, episode.Dense), order, payment, refundGood, escalate, reply)
-	if diff := cmp.Diff(before, w.State); diff != "" {
+	if diff := cmp.Diff(*before, w.Records); diff != "" {
 		t.Errorf("the scenario's state changed (-before +after):\n%s", diff)
 	}
 }
 
 func TestRefundsAreAssignedToOnePayment(t *testing.T) {
 	w := calm()
-	w.State.Orders = append(w.State.Orders, scenarios.Order{ID: "LD-3"})
-	w.State.Payments = append(w.State.Payments, scenarios.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured",
-		Amount: 900}, scenarios.Payment{ID: "PAY-4", OrderID: "LD-3", Status: "captured", Amount: 900})
+	w.Records.Orders = append(w.Records.Orders, desk.Order{ID: "LD-3"})
+	w.Records.Payments = append(w.Records.Payments, desk.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured",
+		Amount: 900}, desk.Payment{ID: "PAY-4", OrderID: "LD-3", Status: "captured", Amount: 900})
 	tests := map[string]struct{ payload, want string }{
 		"the only captured payment": {`{"order_id":"LD-1","amount":1}`, ""},
 		"one of two": {`{"order_id":"LD-3","amount":1}`,
@@ -108,8 +108,8 @@ func TestRefundsAreAssignedToOnePayment(t *testing.T) {
 			if err := json.Unmarshal([]byte(e.state.last), &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.Error != tc.want || len(e.state.backend.Refunds) != map[bool]int{true: 1}[tc.want == ""] {
-				t.Errorf("error %q, %d refunds, want %q", got.Error, len(e.state.backend.Refunds), tc.want)
+			if got.Error != tc.want || len(e.state.records.Refunds) != map[bool]int{true: 1}[tc.want == ""] {
+				t.Errorf("error %q, %d refunds, want %q", got.Error, len(e.state.records.Refunds), tc.want)
 			}
 		})
 	}
@@ -122,9 +122,9 @@ func TestBlockedActionsAreNotExecuted(t *testing.T) {
 		got := r.Observation.(Observation)
 		if want := `{"ok":false,"error":"not done: before this change, look up the order and the payments that it ` +
 			`depends on, ask the customer for what they alone know, and make the changes that come first"}`; string(
-			got.LastResult) != want || len(e.state.backend.Refunds) != 0 || r.Reward != -100 {
+			got.LastResult) != want || len(e.state.records.Refunds) != 0 || r.Reward != -100 {
 			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult,
-				e.state.backend.Refunds, r.Reward, want)
+				e.state.records.Refunds, r.Reward, want)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestBlockedActionsAreNotExecuted(t *testing.T) {
 func TestTwoRefundsAreMadeTwice(t *testing.T) {
 	e := start(calm(), episode.Dense)
 	play(t, e, order, payment, refundGood, refundGood)
-	if got := len(e.state.backend.Refunds); got != 2 {
+	if got := len(e.state.records.Refunds); got != 2 {
 		t.Errorf("the backend has %d refunds, want 2", got)
 	}
 }

@@ -21,7 +21,7 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 		"always explained":                 0,
 		"always finance":                   0,
 		"the decision and nothing else":    10,
-		"workflow dump":                    300,
+		"workflow dump":                    150,
 		"case, nearest neighbour":          0,
 		"case, look-ups and a refusal":     40,
 		"case, look-ups and a hand-over":   10,

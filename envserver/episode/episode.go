@@ -116,7 +116,8 @@ type Final struct {
 	// Judge is the scale that graded the reply, for example "facts-v1"; "rules" without a reply.
 	Judge string
 	// Verdicts are the judge's verdicts on the replies, one JSON object each. They contain
-	// criteria, points and reasons, so agents receive them only at the end of an episode.
+	// criteria, points and reasons. Agents receive them at the end of an episode, as ServeVerdicts
+	// returns them.
 	Verdicts []json.RawMessage
 	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout".
 	// It is "" for every other outcome. Detail is that of the JudgeError; agents don't receive it.

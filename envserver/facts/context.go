@@ -43,9 +43,6 @@ func NewContext(language string, now time.Time) *Context {
 	return c
 }
 
-// Today is the day of the present moment.
-func (c *Context) Today() time.Time { return c.today }
-
 // Now is the present moment.
 func (c *Context) Now() time.Time { return c.now }
 

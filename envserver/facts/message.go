@@ -39,10 +39,10 @@ func (m *Message) Quote(s string) *Message {
 func (m *Message) Sentences() int { return len(m.doc.Sentences) }
 
 // Words is the number of its words, numbers and ids.
-func (m *Message) Words() int { return m.doc.CountWords(m.doc.Whole()) }
+func (m *Message) Words() int { return m.doc.CountWords() }
 
 // IsEmpty reports whether the message has neither words nor values.
-func (m *Message) IsEmpty() bool { return m.doc.CountWords(m.doc.Whole()) == 0 }
+func (m *Message) IsEmpty() bool { return m.Words() == 0 }
 
 // has reports whether the value stands in the message in some usual form of its type. Enums other
 // than teams aren't looked for, because only a reader of prose could find them.

@@ -63,6 +63,22 @@ func TestEndOfAnErroredEpisode(t *testing.T) {
 	}
 }
 
+// The runner of a run receives the reasons of a verdict, which are stored, and no agent or trainer.
+func TestVerdictsAreServedWithoutReasons(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := wire.Connect(t, url)
+	for reset, told := range map[string]bool{
+		`{"type":"reset"}`: false,
+		`{"type":"reset","data":{"run":"run-1","shard":0,"episode":0,"pass_score":500000}}`: true,
+	} {
+		p.Ask(reset)
+		last := p.Ask(`{"type":"step","data":{"kind":"judged"}}`)
+		if !strings.Contains(last, `"id":"Q1"`) || strings.Contains(last, "f2 missing") != told {
+			t.Errorf("after %s: %s", reset, last)
+		}
+	}
+}
+
 // A judge that fails in all sessions doesn't fill the log.
 func TestJudgeFailuresAreLoggedAtALimitedRate(t *testing.T) {
 	var log bytes.Buffer

@@ -33,9 +33,6 @@ func Parse(text string, lex *Lexicon) *Document {
 	return d
 }
 
-// Whole returns the span of all tokens.
-func (d *Document) Whole() Span { return Span{0, len(d.Tokens)} }
-
 // segment finds the sentences. A sentence ends at a full stop, a question or exclamation mark, a
 // blank line or a list item.
 func (d *Document) segment() {
@@ -69,10 +66,10 @@ func (d *Document) endsSentence(i int) bool {
 		(before.Kind != NumberToken || d.Lexicon.months[after.Text] == 0)
 }
 
-// CountWords counts the words, numbers and ids of a span.
-func (d *Document) CountWords(s Span) int {
+// CountWords counts the words, numbers and ids.
+func (d *Document) CountWords() int {
 	n := 0
-	for _, t := range d.Tokens[s.Lo:s.Hi] {
+	for _, t := range d.Tokens {
 		if t.Kind != PunctToken && t.Kind != CurrencyToken {
 			n++
 		}

@@ -379,7 +379,12 @@ func (p *Player) finish(f *episode.Final) (withheld bool) {
 		p.Unjudged()
 	}
 	if !p.ofPlan() {
-		f.Detail = "" // an agent or its trainer plays, and not the runner of a run
+		// An agent or its trainer plays, and not the runner of a run.
+		f.Detail = ""
+		var err error
+		if f.Verdicts, err = episode.ServeVerdicts(f.Verdicts); err != nil {
+			p.Log.Error("A verdict can't be served", "task", f.Task, "error", err)
+		}
 	}
 	if p.recorder == nil {
 		return false

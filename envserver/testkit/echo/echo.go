@@ -175,14 +175,17 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 		result.Observation = map[string]any{"text": func() {}}
 	case "list":
 		result.Observation = []int{1}
-	case "finish", "failed", "errored":
+	case "finish", "failed", "errored", "judged":
 		outcome := map[string]score.Outcome{"finish": score.Scored, "failed": score.Failed,
-			"errored": score.Errored}[a.Kind]
+			"errored": score.Errored, "judged": score.Scored}[a.Kind]
 		result.Done, e.done = true, true
 		result.Final = &episode.Final{
 			Task: "talk", Scenario: e.options.Scenario, Category: "billing", Outcome: outcome, Score: a.Score,
 			Judge:      "rules",
 			Dimensions: []score.Dimension{{Name: "talk", Earned: a.Score / 1000, Offered: 1000}},
+		}
+		if a.Kind == "judged" {
+			result.Final.Verdicts = []json.RawMessage{[]byte(`{"criteria":[{"id":"Q1","reason":"f2 missing"}]}`)}
 		}
 		if outcome == score.Errored {
 			result.Final.Cause, result.Final.Detail = "judge_timeout", unjudged{}.Public()

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/run/rules"
 )
 
 // The generated parts of runs.md are between these lines.
 const (
-	runRulesBegin = "<!-- Written by `go test ./docs -update` from controllers/run/rules/table.go. -->\n"
+	runRulesBegin = "<!-- Written by `go test ./docs -update` from controllers/run/rules. -->\n"
 	runRulesEnd   = "<!-- End of the rules. -->\n"
 )
 
@@ -20,7 +21,9 @@ const (
 // asked.
 func TestTheReasonsAreThoseOfTheRules(t *testing.T) {
 	var failures, others strings.Builder
-	for _, rule := range rules.ListRules() {
+	names := strings.NewReplacer("RESUME", "resume the run", "LOGS", "`kubectl logs -n NAMESPACE -l "+v1alpha1.LabelRun+
+		"=NAME`", "pool POOL", "the pool", "TAG", "NAME")
+	for _, rule := range rules.Table {
 		if rule.When == "" {
 			t.Errorf("the rule of %s doesn't say when it holds", rule.Reason)
 		}
@@ -28,7 +31,7 @@ func TestTheReasonsAreThoseOfTheRules(t *testing.T) {
 		if rule.State == evaluation.Failed {
 			table, state = &failures, ""
 		}
-		fmt.Fprintf(table, "%s| `%s` | %s | %s |\n", state, rule.Reason, rule.When, rule.Advice)
+		fmt.Fprintf(table, "%s| `%s` | %s | %s |\n", state, rule.Reason, rule.When, names.Replace(rule.Advice))
 	}
 	want := runRulesBegin + "\n| reason of `Failed` | cause | what to do |\n|---|---|---|\n" + failures.String() +
 		"\n| state | reason of `Complete` | when | what to do |\n|---|---|---|---|\n" + others.String() + "\n" + runRulesEnd
@@ -45,7 +48,7 @@ func TestTheReasonsAreThoseOfTheRules(t *testing.T) {
 		}
 	}
 	if !strings.Contains(page, want) {
-		t.Error("runs.md differs from controllers/run/rules/table.go: run go test ./docs -update")
+		t.Error("runs.md differs from controllers/run/rules: run go test ./docs -update")
 	}
 }
 

@@ -439,17 +439,18 @@ type Shards struct {
 	// +required
 	Total int32 `json:"total"`
 
-	// rounds is the number of Jobs of the run: one for each attempt, and one more each time that
-	// shards had to be played again because their summaries were refused or lost, which
+	// jobAttempts is the number of Jobs of the run: one for each attempt, and one more each time
+	// that shards had to be played again because their summaries were refused or lost, which
 	// retries.shardBackoffLimit bounds in each attempt.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
-	Rounds int32 `json:"rounds,omitempty"`
+	JobAttempts int32 `json:"jobAttempts,omitempty"`
 
-	// roundsBefore is the number of Jobs of earlier attempts.
+	// jobAttemptsBefore is the number of those that retries.shardBackoffLimit no longer counts: of
+	// earlier attempts, and those that were nobody's fault.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
-	RoundsBefore int32 `json:"roundsBefore,omitempty"`
+	JobAttemptsBefore int32 `json:"jobAttemptsBefore,omitempty"`
 
 	// completedIndexes lists the shards whose summaries are in the figures, for example "0-12,14".
 	// +kubebuilder:validation:MaxLength=8192

@@ -235,8 +235,8 @@ func (p *pass) reopen() string {
 	status.CompletionTime, status.AdmissionTime = nil, nil
 	message := "The run begins again."
 	if shards := status.Shards; shards != nil {
-		shards.RoundsBefore = shards.Rounds
-		shards.Rounds++
+		shards.JobAttemptsBefore = shards.JobAttempts
+		shards.JobAttempts++
 		if err := p.dropFlawed(); err != nil {
 			// The next pass fails the run with the same error.
 			message = err.Error()

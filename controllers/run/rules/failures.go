@@ -129,8 +129,8 @@ func (p *pass) isIncomplete() bool {
 // mayPlayAgain reports whether shards may be played by another Job.
 func (p *pass) mayPlayAgain() bool {
 	shards := p.s.Run.Status.Shards
-	return shards == nil || shards.Rounds-shards.RoundsBefore <= runner.ReadBackoffLimit(p.s.Run) ||
-		p.isIncomplete() && p.findMissing().isFree(shards.Rounds+1)
+	return shards == nil || shards.JobAttempts-shards.JobAttemptsBefore <= runner.ReadBackoffLimit(p.s.Run) ||
+		p.isIncomplete() && p.findMissing().isFree(shards.JobAttempts+1)
 }
 
 func checkLost(p *pass) rule.Finding {

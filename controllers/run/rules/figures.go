@@ -108,7 +108,7 @@ func checkRefused(p *pass) rule.Finding {
 	if p.d.Status.Shards == nil || p.mayPlayAgain() {
 		return rule.Finding{}
 	}
-	attempt := strconv.Itoa(int(p.d.Status.Shards.Rounds))
+	attempt := strconv.Itoa(int(p.d.Status.Shards.JobAttempts))
 	refused := pods.FindFirst(p.d.Tally.Refused, func(r tally.Refusal) bool {
 		return r.Pod.Annotations[runner.AnnotationJobAttempt] == attempt
 	})

@@ -115,7 +115,7 @@ func writeRules(page *strings.Builder, title string) map[string]bool {
 		}
 	case reasonsOfRuns:
 		var failures, others strings.Builder
-		for _, rule := range runrules.ListRules() {
+		for _, rule := range runrules.Table {
 			ruled[rule.Reason] = true
 			table, state := &others, "| "+describeState(rule.State)+" "
 			if rule.State == evaluation.Failed {
@@ -134,8 +134,11 @@ func writeRules(page *strings.Builder, title string) map[string]bool {
 	return ruled
 }
 
-// links makes links that lead from runs.md lead from conditions.md to the same places.
-var links = strings.NewReplacer("](conditions.md#", "](#", "[below](#", "[the list](runs.md#", "](#", "](runs.md#")
+// links makes links that lead from runs.md lead from conditions.md to the same places, and writes
+// the words for which a message has values of its run.
+var links = strings.NewReplacer("](conditions.md#", "](#", "[below](#", "[the list](runs.md#", "](#", "](runs.md#",
+	"RESUME", "resume the run", "LOGS", "`kubectl logs -n NAMESPACE -l "+v1alpha1.LabelRun+"=NAME`", "pool POOL",
+	"the pool", "TAG", "NAME")
 
 func describeState(state evaluation.State) string {
 	switch state {

@@ -443,17 +443,18 @@ type Shards struct {
 	// +required
 	Total int32 `json:"total"`
 
-	// rounds is the number of Jobs of the run: one for each attempt, and one more each time that
+	// jobAttempts is the number of Jobs of the run: one for each attempt, and one more each time that
 	// shards were played again because their summaries were refused or lost.
 	// retries.shardBackoffLimit bounds these in each attempt.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
-	Rounds int32 `json:"rounds,omitempty"`
+	JobAttempts int32 `json:"jobAttempts,omitempty"`
 
-	// roundsBefore is internal: the number of Jobs of earlier attempts.
+	// jobAttemptsBefore is internal: the number of Jobs that retries.shardBackoffLimit no longer
+	// counts, of earlier attempts and those that were nobody's fault.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
-	RoundsBefore int32 `json:"roundsBefore,omitempty"`
+	JobAttemptsBefore int32 `json:"jobAttemptsBefore,omitempty"`
 
 	// completedIndexes lists the shards whose summaries are in the figures, for example "0-12,14".
 	// +kubebuilder:validation:MaxLength=8192

@@ -110,8 +110,7 @@ func maxErroredPercent(run *v1alpha1.EvaluationRun) int64 {
 // details are how far it is and how it can go on.
 func DeadlineExceeded(run *v1alpha1.EvaluationRun, details string) Outcome {
 	return Outcome{Failed, v1alpha1.ReasonDeadlineExceeded,
-		fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s "+
-			"Otherwise create another run, with a longer deadline or fewer episodes.",
+		fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s",
 			*run.Spec.ActiveDeadlineSeconds, details)}
 }
 

@@ -65,7 +65,7 @@ func TestStoppedShardsGetWhatOthersLeave(t *testing.T) {
 	}
 	w.endWith(map[int]runtest.Playing{0: {Tokens: 100}, 1: {Tokens: 100}, 2: {Tokens: 290, Unplayed: 1}, 3: {Tokens: 50}})
 	status := w.run().Status
-	if status.Shards.CompletedIndexes != "0-1,3" || status.Shards.Rounds-status.Shards.RoundsBefore != 1 ||
+	if status.Shards.CompletedIndexes != "0-1,3" || status.Shards.JobAttempts-status.Shards.JobAttemptsBefore != 1 ||
 		status.Tokens.Prompt != 250 {
 		t.Fatalf("shards %+v, tokens %+v", status.Shards, status.Tokens)
 	}
@@ -160,7 +160,7 @@ func TestLostSummariesAreFree(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	w.events()
-	for round := range int32(4) {
+	for attempt := range int32(4) {
 		job := w.job()
 		for shard := range 4 {
 			pod := ofJob(runtest.EndPod(runtest.RunnerPod(w.run(), shard), corev1.PodSucceeded, ""), job, shard)
@@ -171,7 +171,7 @@ func TestLostSummariesAreFree(t *testing.T) {
 		w.endJob(batchv1.JobComplete)
 		w.mustPass()
 		w.mustPass()
-		if s := w.run().Status.Shards; s.Rounds != round+2 || s.Rounds-s.RoundsBefore != 1 || w.held() != "" {
+		if s := w.run().Status.Shards; s.JobAttempts != attempt+2 || s.JobAttempts-s.JobAttemptsBefore != 1 || w.held() != "" {
 			t.Fatalf("shards %+v, held %q", s, w.held())
 		}
 	}

@@ -191,10 +191,10 @@ func TestCrashAtEveryWrite(t *testing.T) {
 						return do()
 					}
 					got := w.toTheEnd()
-					if rounds := int32(1 + min(len(forged), 1)); got.Shards.Rounds != rounds {
-						t.Errorf("%d rounds, want %d", got.Shards.Rounds, rounds)
+					if attempts := int32(1 + min(len(forged), 1)); got.Shards.JobAttempts != attempts {
+						t.Errorf("%d job attempts, want %d", got.Shards.JobAttempts, attempts)
 					}
-					got.Shards.Rounds = want.Shards.Rounds
+					got.Shards.JobAttempts = want.Shards.JobAttempts
 					if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(metav1.Time{}, &metav1.Time{})); diff != "" {
 						t.Error(diff)
 					}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runtest"
 )
@@ -73,7 +73,7 @@ func TestRunsThatBeginTogether(t *testing.T) {
 	for i := range 8 {
 		run := runtest.NewRun()
 		run.UID = types.UID(fmt.Sprint(i))
-		if err := w.r.countRun(t.Context(), observe.Snapshot{Run: run, Env: pool}, next); err != nil {
+		if err := w.r.countRun(t.Context(), snapshot.Snapshot{Run: run, Env: pool}, next); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,10 +91,10 @@ func TestRunsThatBeginTogether(t *testing.T) {
 	}
 	run := runtest.NewRun()
 	run.UID = "late"
-	if err := w.r.countRun(t.Context(), observe.Snapshot{Run: run, Env: pool}, next); !apierrors.IsConflict(err) {
+	if err := w.r.countRun(t.Context(), snapshot.Snapshot{Run: run, Env: pool}, next); !apierrors.IsConflict(err) {
 		t.Fatalf("an outdated pool: %v", err)
 	}
-	if err := w.r.countRun(t.Context(), observe.Snapshot{Run: run, Env: other}, next); err != nil {
+	if err := w.r.countRun(t.Context(), snapshot.Snapshot{Run: run, Env: other}, next); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.poolCounts(); got != 9 {

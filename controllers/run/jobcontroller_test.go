@@ -111,7 +111,7 @@ var _ = Describe("A run's Job", Ordered, func() {
 		got := c.run(ctx)
 		Expect(runtest.FormatConditions(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
 		Expect(got.Status.Progress).To(Equal("14/14"))
-		Expect(got.Status.Shards.Rounds).To(BeEquivalentTo(1))
+		Expect(got.Status.Shards.JobAttempts).To(BeEquivalentTo(1))
 		Expect(c.held(ctx)).To(BeEmpty())
 	}, SpecTimeout(3*time.Minute))
 

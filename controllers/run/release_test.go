@@ -162,7 +162,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w.events()
 	w.mustPass()
 	got := w.run()
-	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Shards.Rounds != 1 || w.held() != "baseline-2" {
+	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Shards.JobAttempts != 1 || w.held() != "baseline-2" {
 		t.Errorf("shards %+v, held %q", got.Status.Shards, w.held())
 	}
 	if diff := cmp.Diff([]string{"Warning SummaryRefused"}, w.events()); diff != "" {
@@ -179,7 +179,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w.create(runtest.NewSucceededPod(t, run, plan, 3))
 	w.endJob(batchv1.JobComplete)
 	w.mustPass()
-	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
+	if got := w.run().Status.Shards; got.JobAttempts != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
 		t.Errorf("shards %+v, job %v: want a second attempt", got, w.job())
 	}
 	if diff := cmp.Diff([]string{"Warning ShardsPlayedAgain"}, w.events()); diff != "" {

@@ -93,8 +93,8 @@ func TestResumeAFailedRun(t *testing.T) {
 		t.Error("a run that is resumed is stalled")
 	}
 	if diff := cmp.Diff([]string{"Normal Resumed"}, w.events()); diff != "" || got.CompletionTime != nil ||
-		got.Attempt != 2 || got.Shards.CompletedIndexes != "0,2" || got.Shards.Rounds != 2 ||
-		got.Shards.RoundsBefore != 1 {
+		got.Attempt != 2 || got.Shards.CompletedIndexes != "0,2" || got.Shards.JobAttempts != 2 ||
+		got.Shards.JobAttemptsBefore != 1 {
 		t.Errorf("resumed: %+v %+v, events %s", got, got.Shards, diff)
 	}
 	w.mustPass() // deletes the Job of the first attempt
@@ -103,7 +103,7 @@ func TestResumeAFailedRun(t *testing.T) {
 	if job == nil || job.Annotations[runner.AnnotationShards] != "1,3" || runner.ReadJobAttempt(job) != 2 || *job.Spec.Suspend {
 		t.Fatalf("Job %+v, want one of shards 1 and 3", job)
 	}
-	if shards := w.run().Status.Shards; shards.Rounds-shards.RoundsBefore != 1 {
+	if shards := w.run().Status.Shards; shards.JobAttempts-shards.JobAttemptsBefore != 1 {
 		t.Error("the job attempts of the first attempt count in the second")
 	}
 	w.endRest(1, 3)

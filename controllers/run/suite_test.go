@@ -258,7 +258,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			Expect(got.Score).To(Equal(want.Score), "crash after write %d", at)
 			Expect(got.Episodes).To(Equal(want.Episodes))
 			Expect(got.Shards.CompletedIndexes).To(Equal("0-3"))
-			Expect(got.Shards.Rounds).To(BeEquivalentTo(2), "the forged shard is played again")
+			Expect(got.Shards.JobAttempts).To(BeEquivalentTo(2), "the forged shard is played again")
 			if !crashed {
 				Expect(at).To(BeNumerically(">", 10), "writes of a run")
 				return

@@ -119,7 +119,7 @@ var _ = Describe("Bad input", Ordered, func() {
 			} {
 				Expect(story).To(MatchRegexp(told))
 			}
-			Expect(tampered.Status.Shards.Rounds).To(BeEquivalentTo(2))
+			Expect(tampered.Status.Shards.JobAttempts).To(BeEquivalentTo(2))
 			Expect(tampered.Status.Episodes).To(Equal(honest.Status.Episodes))
 			Expect(tampered.Status.Score).To(Equal(honest.Status.Score))
 			Expect(tampered.Status.Tasks).To(Equal(honest.Status.Tasks))

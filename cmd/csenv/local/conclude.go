@@ -80,7 +80,8 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 		return evaluation.BudgetExceeded(&g.run.Spec, used, scored+" Raise the budget. "+g.rest())
 	}
 	if !ended {
-		return evaluation.DeadlineExceeded(g.run, scored+" "+g.rest())
+		return evaluation.DeadlineExceeded(g.run, scored+" "+g.rest()+
+			" Otherwise create another run, with a longer deadline or fewer episodes.")
 	}
 	return outcome
 }

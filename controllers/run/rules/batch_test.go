@@ -136,7 +136,7 @@ func TestReplacedJobLeavesThePlan(t *testing.T) {
 	evaluation.WriteFigures(&s.Run.Status, score.Accumulator{Plan: score.FingerprintOf([]byte(older[runner.PlanKey]))},
 		score.IndexSet{})
 	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(), Inputs: older})
-	s.Run.Status.Shards.Rounds++
+	s.Run.Status.Shards.JobAttempts++
 	d := DecideRun(s)
 	if !d.DeleteJob || d.CreatePlan == nil || d.CreateJob != nil {
 		t.Fatalf("deletes the Job: %v, stores the plan: %v", d.DeleteJob, d.CreatePlan != nil)

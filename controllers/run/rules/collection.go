@@ -173,3 +173,23 @@ func (p *pass) awaitsSilent() bool {
 	_, left := p.s.Deadline()
 	return p.collected.Silent > 0 && left > -CollectPatience
 }
+
+// judgeCollected finds the verdicts on the collected episodes: of as many as the run asks for, and
+// of those at its deadline.
+func (p *pass) judgeCollected() {
+	if p.edited != nil || p.tooLarge != nil {
+		return
+	}
+	judge := func(reason, why string) evaluation.Outcome {
+		o, _ := evaluation.DecideOutcome(p.s.Run, p.d.Status, evaluation.Counted{Episodes: p.collected.Sums.Opened,
+			Complete: true, Reason: reason, Why: why})
+		return o
+	}
+	if p.collected.ReachesGoal() {
+		p.verdict = judge(v1alpha1.ReasonCompleted, "All requested episodes are collected")
+	}
+	if p.isCollectionOver() && p.collected.Sums.Opened > 0 {
+		p.verdictAtDeadline = judge(v1alpha1.ReasonCollectionEnded, fmt.Sprintf(
+			"The %d seconds of activeDeadlineSeconds are over", *p.s.Run.Spec.ActiveDeadlineSeconds))
+	}
+}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -13,13 +12,15 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/rule"
 	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// setConditions sets the cost and every condition, and announces what has changed.
-func (p *pass) setConditions(o evaluation.Outcome) {
+// setConditions sets the cost and every condition, and announces what has changed. A new reason has
+// an event of this type, "" for none.
+func (p *pass) setConditions(o evaluation.Outcome, event string) {
 	p.d.Status.Cost = evaluation.FormatCost(p.s.Run.Spec.Prices, p.d.Status.Tokens)
 	suspension := describeSuspension(p.s.Run)
 	verdict := evaluation.BuildConditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o)
@@ -36,7 +37,7 @@ func (p *pass) setConditions(o evaluation.Outcome) {
 		verdict = append(verdict, c)
 	}
 	p.announceEnd(o, verdict)
-	p.announceChanges(suspension, o)
+	p.announceChanges(suspension, o, event)
 	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
 	for _, c := range append([]metav1.Condition{p.environment, suspension}, verdict...) {
 		p.set(c)
@@ -99,17 +100,8 @@ func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
 	}
 }
 
-// delays are the reasons that delay a run whose pool is available, with the types of their events.
-var delays = map[string]string{
-	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
-	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
-	v1alpha1.ReasonWaitingForCapacity: corev1.EventTypeNormal, v1alpha1.ReasonJobRefused: corev1.EventTypeWarning,
-	v1alpha1.ReasonRunnersRefused: corev1.EventTypeWarning, v1alpha1.ReasonNodeLost: corev1.EventTypeWarning,
-	v1alpha1.ReasonSidecarRunning: corev1.EventTypeWarning,
-}
-
 // announceChanges announces changes of the pool, of the run's suspension and of what delays it.
-func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome) {
+func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome, event string) {
 	conditions, environment := p.s.Run.Status.Conditions, p.environment
 	before := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
@@ -130,8 +122,8 @@ func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome
 			"The run continues with the shards that are not counted yet.")
 	}
 	last := meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete)
-	if kind := delays[o.Reason]; kind != "" && (last == nil || last.Reason != o.Reason) && !o.Ended() {
-		p.d.announce(kind, o.Reason, o.Message)
+	if event != "" && (last == nil || last.Reason != o.Reason) {
+		p.d.announce(event, o.Reason, o.Message)
 	}
 }
 
@@ -145,13 +137,13 @@ const (
 // ReportRefusal is the decision of a pass of which the API server has refused an object: it writes
 // the status alone. A Job that isn't valid never will be, because the spec that it follows from
 // can't be changed.
-func ReportRefusal(s snapshot.Snapshot, next Decision, object string, refusal error) Decision {
-	words := strings.TrimSuffix(refusal.Error(), ".")
-	invalid := strings.HasPrefix(object, "Job ") && strings.Contains(words, " is invalid: ")
+func ReportRefusal(s snapshot.Snapshot, next Decision, object string, err error) Decision {
+	words := strings.TrimSuffix(err.Error(), ".")
+	p := &pass{s: s, d: next, refusal: refusal{object: object, words: words,
+		invalid: strings.HasPrefix(object, "Job ") && strings.Contains(words, " is invalid: ")}}
+	r, f := rule.First(Table, Refused, p)
+	o := evaluation.Outcome{State: r.State, Reason: r.Reason, Message: r.Message(p, f)}
 	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}
-	progress := describeProgress(next.Status, next.Tally.Completed, tally.ReadGoal(s.Run))
-	_, o, _ := askRules(Refused, Facts{Run: s.Run, Job: JobFacts{Invalid: invalid, Refusal: fmt.Sprintf(
-		"%s The API server refuses %s: %s. %s", progress, object, pods.QuoteMessage(words), howToBeAccepted(words))}})
 	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
 	if last == nil || last.Reason != o.Reason || last.Message != pods.ShortenText(o.Message, pods.MaxNote) {
 		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
@@ -166,12 +158,4 @@ func ReportRefusal(s snapshot.Snapshot, next Decision, object string, refusal er
 	began := ptr.Deref(s.Run.Status.StartTime, metav1.NewTime(s.Now))
 	d.Again = min(max(s.Now.Sub(began.Time)/10, MinRefusedRetry), maxRefusedRetry)
 	return d
-}
-
-// describeProgress tells how much of a run is counted. An External run has shards only at its end.
-func describeProgress(status v1alpha1.EvaluationRunStatus, completed score.IndexSet, goal int64) string {
-	if status.Shards != nil {
-		return describeShards(completed, status.Shards)
-	}
-	return describeCollected(ptr.Deref(status.Episodes, v1alpha1.RunEpisodes{}), goal)
 }

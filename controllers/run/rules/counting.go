@@ -54,6 +54,16 @@ func (p *pass) countSummaries() {
 	p.announceCounted(done.Len())
 }
 
+// judgeCounted finds the verdict on the counted episodes, if the run ends with them.
+func (p *pass) judgeCounted() {
+	if p.edited != nil {
+		return
+	}
+	p.verdict, _ = evaluation.DecideOutcome(p.s.Run, p.d.Status, evaluation.Counted{
+		Episodes: p.d.Status.Episodes.Total, Why: evaluation.AllCounted, Mute: p.d.Tally.Sums.Mute,
+		Complete: p.d.Tally.Completed.Len() >= int64(p.d.Status.Shards.Total)})
+}
+
 // isResumed reports whether the run was suspended after it had begun, or its Job, which somebody else
 // may have suspended.
 func (p *pass) isResumed() bool {

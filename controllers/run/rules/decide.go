@@ -2,8 +2,8 @@
 //
 // A pass over a run that has not ended goes through stages. The steps of a stage change the
 // decision: they count, keep the Job as it should be, and show progress. Then the rules of the
-// stage are asked in the order of ListRules, and the first that holds is the state of the run. It
-// ends the pass: what would follow depends on it.
+// stage are asked in the order of Table, and the first that holds is the state of the run. It ends
+// the pass.
 package rules
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/rule"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
@@ -51,82 +52,79 @@ func DecideRun(s snapshot.Snapshot) Decision {
 	return p.d
 }
 
-// part is a part of a pass over a run that has not ended: its steps, and the stage that it reaches.
-type part struct {
-	asked Stage
-	steps []func(*pass)
-}
-
-// listParts are the parts of a pass, until a rule of one holds.
-func listParts(external, begun bool) []part {
+// proceed finds the state of a run that has not ended: that of the first stage of which a rule
+// holds. What would follow depends on it.
+func (p *pass) proceed() {
+	if p.settle(Reading) {
+		return
+	}
+	p.nameAgent()
+	external, begun := evaluation.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil
 	switch {
+	case !begun && p.settle(Beginning):
 	case external && begun:
-		return []part{
-			{Reading, nil},
-			{Collected, []func(*pass){(*pass).nameAgent, (*pass).countSegments}},
-			{Collecting, nil},
-		}
+		p.countSegments()
+		p.judgeCollected()
+		_ = p.settle(Collected) || p.settle(Collecting)
 	case external:
-		return []part{
-			{Reading, nil},
-			{Beginning, []func(*pass){(*pass).nameAgent}},
-			{Planned, []func(*pass){(*pass).planCollection}},
-			{Collecting, []func(*pass){(*pass).startCollection}},
+		if p.planCollection(); !p.settle(Planned) {
+			p.startCollection()
+			p.settle(Collecting)
 		}
 	case begun:
-		return []part{
-			{Reading, nil},
-			{Counted, []func(*pass){(*pass).nameAgent, (*pass).noteAdmission, (*pass).countSummaries}},
-			{Playing, []func(*pass){(*pass).playAgain, (*pass).keepJob, (*pass).showLive}},
+		p.noteAdmission()
+		p.countSummaries()
+		p.judgeCounted()
+		if !p.settle(Counted) {
+			p.playAgain()
+			p.keepJob()
+			p.showLive()
+			p.settle(Playing)
 		}
 	default:
-		return []part{
-			{Reading, nil},
-			{Beginning, []func(*pass){(*pass).nameAgent}},
-			{Planned, []func(*pass){(*pass).planRun}},
-			{Playing, []func(*pass){(*pass).startRun}},
+		if p.planRun(); !p.settle(Planned) {
+			p.startRun()
+			p.settle(Playing)
 		}
 	}
 }
 
-// proceed finds the state of a run that has not ended.
-func (p *pass) proceed() {
-	for _, part := range listParts(evaluation.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil) {
-		for _, step := range part.steps {
-			step(p)
-		}
-		facts := p.gatherFacts(part.asked)
-		rule, o, holds := askRules(part.asked, facts)
-		if !holds {
-			continue
-		}
-		p.d.Rule = rule.Reason
-		if o.Ended() {
-			p.end(o)
-		} else {
-			p.hold(part.asked, rule, facts, o)
-		}
-		return
+// settle asks the rules of a stage, and writes the state of the run if one holds.
+func (p *pass) settle(stage rule.Stage) bool {
+	p.asked |= stage
+	r, f := rule.First(Table, stage, p)
+	if r == nil {
+		return false
 	}
-}
-
-// hold writes the state of a run that has not ended.
-func (p *pass) hold(asked Stage, rule Rule, facts Facts, o evaluation.Outcome) {
-	p.setConditions(o)
-	if asked == Reading {
+	startsIn, limited := p.findStartDeadline()
+	if f.HoldsStart && limited && startsIn <= 0 {
+		p.heldUp = r.Message(p, f)
+		r, f = rule.First(Table, stage, p)
+	}
+	p.d.Rule = r.Reason
+	o := evaluation.Outcome{State: r.State, Reason: r.Reason, Message: r.Message(p, f)}
+	if o.Ended() {
+		p.end(o)
+		return true
+	}
+	p.setConditions(o, r.Event)
+	if stage == Reading {
 		p.d.wake(waitDelay) // the pods keep their summaries until an operator can add them
-		return
+		return true
 	}
-	if asked == Playing && rule.Reason != v1alpha1.ReasonRunning {
+	if stage == Playing && r.Reason != v1alpha1.ReasonRunning {
 		p.d.Status.EstimatedCompletionTime = nil // it would only move on
 	}
 	p.d.Release, p.d.Lost = p.findReleasable(), p.findLostPods()
-	if rule.holdsUpStart(facts) {
-		p.d.wake(max(facts.Start.Left, 0))
+	if f.HoldsStart {
+		p.d.wake(max(startsIn, 0))
 	}
-	for _, alarm := range listAlarms(asked) {
-		p.d.wake(alarm(p, facts))
+	for _, r := range Table {
+		if r.Stage&p.asked != 0 && r.Requeue != nil {
+			p.d.wake(r.Requeue(p))
+		}
 	}
+	return true
 }
 
 // findReleasable finds the pods whose summary is counted or refused, or that will leave none. A pod
@@ -177,7 +175,7 @@ func (p *pass) end(o evaluation.Outcome) {
 	p.d.stopWork()
 	p.closeCollection()
 	p.d.hideLive()
-	p.setConditions(o)
+	p.setConditions(o, "")
 	p.cleanUp()
 }
 
@@ -237,8 +235,8 @@ func (p *pass) reopen() string {
 	status.CompletionTime, status.AdmissionTime = nil, nil
 	message := "The run begins again."
 	if shards := status.Shards; shards != nil {
-		shards.RoundsBefore = shards.Rounds
-		shards.Rounds++
+		shards.JobAttemptsBefore = shards.JobAttempts
+		shards.JobAttempts++
 		if err := p.dropFlawed(); err != nil {
 			// The next pass fails the run with the same error.
 			message = err.Error()

@@ -21,7 +21,7 @@ import (
 // isJobCurrent reports whether the Job is that of the present job attempt.
 func (p *pass) isJobCurrent() bool {
 	return p.s.Job != nil && p.d.Status.Shards != nil &&
-		runner.ReadJobAttempt(p.s.Job) == p.d.Status.Shards.Rounds
+		runner.ReadJobAttempt(p.s.Job) == p.d.Status.Shards.JobAttempts
 }
 
 // findStuck returns how long a runner may still fail to start, false if none fails.
@@ -66,7 +66,7 @@ func (p *pass) planRun() {
 func (p *pass) startRun() {
 	p.d.Status.StartTime = new(metav1.NewTime(p.s.Now))
 	p.d.Status.Results = runner.LocateResults(p.s.Run)
-	p.d.Status.Shards.Rounds = 1
+	p.d.Status.Shards.JobAttempts = 1
 	p.createJob(p.makeNextJob())
 }
 
@@ -90,13 +90,13 @@ func (p *pass) playAgain() {
 		return
 	}
 	shards, why := p.d.Status.Shards, p.findMissing()
-	shards.Rounds++
+	shards.JobAttempts++
 	kind, cost := corev1.EventTypeNormal, "That is no attempt of retries.shardBackoffLimit."
-	if why.isFree(shards.Rounds) {
-		shards.RoundsBefore++
+	if why.isFree(shards.JobAttempts) {
+		shards.JobAttemptsBefore++
 	} else {
 		kind, cost = corev1.EventTypeWarning, fmt.Sprintf("This is job attempt %d of at most %d, because "+
-			"retries.shardBackoffLimit is %d.", shards.Rounds-shards.RoundsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
+			"retries.shardBackoffLimit is %d.", shards.JobAttempts-shards.JobAttemptsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
 			runner.ReadBackoffLimit(p.s.Run))
 	}
 	p.d.announce(kind, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d "+
@@ -210,7 +210,7 @@ func (p *pass) makeNextJob() *runner.JobSpec {
 	if evaluation.IsSuspended(p.s.Run) && (p.s.Job == nil || runner.IsQueued(p.s.Run)) {
 		return nil
 	}
-	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.Rounds,
+	return &runner.JobSpec{JobAttempt: p.d.Status.Shards.JobAttempts,
 		Budget: evaluation.BudgetOf(&p.s.Run.Spec, p.d.Tally.Sums.Tokens),
 		Shards: p.d.Tally.Missing(p.d.Status.Shards.Total), Suspended: runner.IsQueued(p.s.Run)}
 }

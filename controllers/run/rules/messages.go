@@ -8,26 +8,6 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// describeChange returns what a pool, nil if there is none, reports differently from when the run
-// began.
-func describeChange(began v1alpha1.Provenance, key string, env *v1alpha1.CustomerSupportEnv) string {
-	if env == nil {
-		return ""
-	}
-	for _, field := range []struct{ what, began, now string }{
-		{"scenarios", began.ScenarioDigest, env.Status.ScenarioDigest},
-		{"grader", began.GraderVersion, env.Status.GraderVersion},
-		{"judge", began.Judge, env.Status.Judge},
-		{"ledger key", key, env.Status.LedgerPublicKey},
-	} {
-		if field.now != "" && field.now != field.began {
-			return fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders "+
-				"are never mixed. Create the run again.", field.what, env.Name, field.began, field.now)
-		}
-	}
-	return ""
-}
-
 func describeShards(completed score.IndexSet, shards *v1alpha1.Shards) string {
 	return fmt.Sprintf("%d of %d shards are counted.", completed.Len(), shards.Total)
 }

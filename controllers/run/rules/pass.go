@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/rule"
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/controllers/run/tally"
@@ -102,6 +103,12 @@ type pass struct {
 	tooLarge   error             // why the sums can't be stored
 	overBudget bool              // the budget leaves shards unplayed
 	collected  *tally.Collection // nil until segments are counted
+	refusal    refusal           // by the API server, of an object that the pass was to write
+
+	verdict           evaluation.Outcome // on the figures, if they end the run
+	verdictAtDeadline evaluation.Outcome // on an External run's, whose deadline is over
+	heldUp            string             // why the run had not begun at its start deadline
+	asked             rule.Stage         // the stages that the pass has reached
 
 	// collectable are the empty sums of a collection that begins, provenance what it begins with.
 	collectable *score.Ledger

@@ -437,7 +437,7 @@ func TestProceed(t *testing.T) {
 		"the Job is complete, its pods were removed by force too often": {
 			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
-				s.Job.Annotations[runner.AnnotationJobAttempt], s.Run.Status.Shards.Rounds = "3", 3
+				s.Job.Annotations[runner.AnnotationJobAttempt], s.Run.Status.Shards.JobAttempts = "3", 3
 				s.Now = runtest.StartTime().Add(lostDeadline)
 			},
 			states:  runtest.EnvReady + "Complete=False/SummariesLost Failed=True/SummariesLost",

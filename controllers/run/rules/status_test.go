@@ -49,8 +49,7 @@ func TestStatusStaysSmall(t *testing.T) {
 	p := newPass(s)
 	p.d.Tally = tally.Result{Sums: sums, Completed: done}
 	evaluation.WriteFigures(&p.d.Status, sums, done)
-	_, o, _ := askRules(Playing, p.gatherFacts(Playing))
-	p.setConditions(o)
+	p.settle(Playing)
 	d := p.d
 	data, err := json.Marshal(d.Status)
 	if err != nil {

@@ -4,57 +4,63 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/controllers/rule"
 	"github.com/csenv/csenv/controllers/run/runtest"
 )
 
 func TestEveryRuleIsWhole(t *testing.T) {
-	for _, rule := range ListRules() {
-		if rule.Reason == "" || rule.When == "" || rule.check == nil || rule.asked == 0 || rule.State == 0 ||
-			rule.State == evaluation.Failed && rule.Advice == "" {
-			t.Errorf("%s lacks something: %+v", rule.Reason, rule)
-		}
-		if rule.holdsStart != nil && rule.asked&(Beginning|Playing) == 0 {
-			t.Errorf("%s holds the start of a run in a stage that doesn't ask for startDeadlineSeconds", rule.Reason)
+	for _, r := range Table {
+		if r.Reason == "" || r.When == "" || r.Check == nil || r.Stage == 0 || r.State == 0 ||
+			r.State == evaluation.Failed && r.Advice == "" || r.Event != "" && r.State == evaluation.Failed {
+			t.Errorf("%s lacks something: %+v", r.Reason, r)
 		}
 	}
 }
 
+// idle is a pass over a run of which nothing is known but that its pool is ready.
+func idle() *pass {
+	p := newPass(snap())
+	p.s.Run.Spec.ActiveDeadlineSeconds, p.s.Run.Spec.Budget = new(int32(60)), &v1alpha1.Budget{MaxCost: "2"}
+	return p
+}
+
 // Without facts, only the last rules hold: a fact that is missing is no reason by accident.
 func TestNoFactIsNoReason(t *testing.T) {
-	facts := Facts{Run: runtest.NewRun()}
-	for stage := Reading; stage <= Collecting; stage <<= 1 {
-		rule, o, holds := askRules(stage, facts)
-		if last := stage == Playing || stage == Collecting; holds != last || holds && o.State != evaluation.Running {
-			t.Errorf("stage %b: %s holds %v with %+v", stage, rule.Reason, holds, o)
+	for stage := Reading; stage <= Playing; stage <<= 1 {
+		if r, f := rule.First(Table, stage, idle()); (r != nil) != (stage == Playing) {
+			t.Errorf("stage %b: %v", stage, f)
 		}
 	}
 }
 
 // The first rule that holds decides, whatever else does.
 func TestTheFirstRuleDecides(t *testing.T) {
-	facts := Facts{Run: runtest.NewRun(), Counts: CountFacts{OverBudget: true},
-		Pool: PoolFacts{Revoked: true, Change: "The judge changed."}, Deadline: DeadlineFacts{Over: true}}
+	p := idle()
+	p.s.Run.Status.StartTime, p.s.Run.Status.Provenance = new(metav1.NewTime(p.s.Now)), &v1alpha1.Provenance{
+		Judge: "offline-v0"}
+	p.overBudget, p.s.Revoked, p.s.Now = true, true, p.s.Now.Add(time.Hour)
 	for _, step := range []struct {
 		reason string
 		remove func()
 	}{
-		{v1alpha1.ReasonBudgetExceeded, func() { facts.Counts.OverBudget = false }},
-		{v1alpha1.ReasonNamespaceNotAllowed, func() { facts.Pool.Revoked = false }},
-		{v1alpha1.ReasonEnvironmentChanged, func() { facts.Pool.Change = "" }},
-		{v1alpha1.ReasonDeadlineExceeded, func() { facts.Deadline.Over = false }},
+		{v1alpha1.ReasonBudgetExceeded, func() { p.overBudget = false }},
+		{v1alpha1.ReasonNamespaceNotAllowed, func() { p.s.Revoked = false }},
+		{v1alpha1.ReasonEnvironmentChanged, func() { p.s.Env = nil }},
+		{v1alpha1.ReasonDeadlineExceeded, func() { p.s.Now = runtest.StartTime() }},
 	} {
-		facts.Run.Spec.ActiveDeadlineSeconds, facts.Run.Spec.Budget = new(int32(60)), &v1alpha1.Budget{MaxCost: "2"}
-		if rule, o, _ := askRules(Counted, facts); rule.Reason != step.reason || o.Reason != step.reason ||
-			o.State != evaluation.Failed {
-			t.Errorf("%s decides with %+v, want %s", rule.Reason, o, step.reason)
+		if r, _ := rule.First(Table, Counted, p); r == nil || r.Reason != step.reason || r.State != evaluation.Failed {
+			t.Errorf("%+v decides, want %s", r, step.reason)
 		}
 		step.remove()
 	}
-	if rule, _, holds := askRules(Counted, facts); holds {
-		t.Errorf("%s holds without a fact", rule.Reason)
+	if r, _ := rule.First(Table, Counted, p); r != nil {
+		t.Errorf("%s holds without a fact", r.Reason)
 	}
 }
 

@@ -164,7 +164,7 @@ func TestRefusalOfAnEarlierJob(t *testing.T) {
 	for jobAttempt, reason := range map[string]string{"1": v1alpha1.ReasonRunning, "2": v1alpha1.ReasonSummaryRefused} {
 		s, _ := begun(t)
 		s.Run.Spec.Retries.ShardBackoffLimit = new(int32(1))
-		s.Run.Status.Shards.Rounds = 2
+		s.Run.Status.Shards.JobAttempts = 2
 		s.Job.Annotations[runner.AnnotationJobAttempt] = "2"
 		pod := runtest.EndPod(runtest.RunnerPod(s.Run, 1), corev1.PodSucceeded, "forged")
 		pod.Annotations[runner.AnnotationJobAttempt] = jobAttempt

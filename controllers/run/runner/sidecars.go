@@ -46,6 +46,5 @@ func DescribeSidecar(pod *corev1.Pod) string {
 		}
 	}
 	return fmt.Sprintf("The runner of pod %s has ended and is counted, but the container %s still runs and keeps the "+
-		"pod. Make it a native sidecar (an init container whose restartPolicy is Always), or have none injected into "+
-		"the pods of spec.template.", pod.Name, name)
+		"pod.", pod.Name, name)
 }

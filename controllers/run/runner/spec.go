@@ -31,8 +31,8 @@ const (
 	queuePrefix = "kueue.x-k8s.io/"
 	// AnnotationShards lists the shards that a Job plays: its index i is the i-th of them.
 	AnnotationShards     = "csenv.dev/shards"
-	AnnotationJobAttempt = "csenv.dev/round" // numbers the job attempts of the run
-	AnnotationQueue      = "csenv.dev/queue" // the run's queue when the Job was created, "" for none
+	AnnotationJobAttempt = "csenv.dev/job-attempt" // its number in the run
+	AnnotationQueue      = "csenv.dev/queue"       // the run's queue when the Job was created, "" for none
 	annotationContinues  = "csenv.dev/continues"
 	annotationResumed    = "csenv.dev/resumed"
 

@@ -1,0 +1,74 @@
+// Package rule has the rows of the tables by which both reconcilers find the reason of a condition.
+package rule
+
+import (
+	"strings"
+	"time"
+)
+
+// Rule is everything about one reason. A pass P over an object asks it, and S is the state that it
+// gives the object.
+type Rule[P Pass, S any] struct {
+	Reason string
+	State  S
+	Stage  Stage  // in which it is asked
+	When   string // it holds, in words
+	// Advice says what a user can do, "" for nothing. It ends the message, with the pass's names in
+	// the places of words in capitals, unless the check knows better.
+	Advice string
+	Check  func(P) Finding
+	Event  string // the type of the event when the reason is new, "" for none
+	// Requeue returns after which time Check may answer otherwise although nothing changes that is
+	// watched, 0 for never. Nil is never.
+	Requeue func(P) time.Duration
+}
+
+// Stage is a set of questions, of which a pass asks one at a time.
+type Stage uint
+
+// Pass is what rules are asked about.
+type Pass interface {
+	// Names are pairs of a word in capitals and what replaces it in an advice.
+	Names() []string
+}
+
+// Finding is what a check has found, the zero value if its rule doesn't hold.
+type Finding struct {
+	What   string // has happened
+	Detail string // in the words of another, which follow the advice
+	Advice string // better than that of the rule, "" for none
+	// Advised means that What ends with an advice, or that there is none.
+	Advised bool
+	// HoldsStart means that nothing of a run is played meanwhile, so that startDeadlineSeconds
+	// limits it.
+	HoldsStart bool
+}
+
+// First returns the first rule of a stage that holds, nil if none does.
+func First[P Pass, S any](rules []Rule[P, S], stage Stage, pass P) (*Rule[P, S], Finding) {
+	for i := range rules {
+		if rules[i].Stage&stage == 0 {
+			continue
+		}
+		if found := rules[i].Check(pass); found.What != "" {
+			return &rules[i], found
+		}
+	}
+	return nil, Finding{}
+}
+
+// Message joins what has happened, the advice and the details.
+func (r *Rule[P, S]) Message(pass P, found Finding) string {
+	advice := found.Advice
+	if advice == "" {
+		advice = strings.NewReplacer(pass.Names()...).Replace(r.Advice)
+	}
+	switch {
+	case advice == "" || found.Advised:
+		return found.What
+	case found.Detail == "":
+		return found.What + " " + advice + "."
+	default:
+		return found.What + " " + advice + ": " + found.Detail
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +238,34 @@ func TestNamesOfClients(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer token")
 	if got := s.clientOf(r); got != "2001:db8::/64 3c469e9d6c5875d3" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A socket whose next pings or messages are there already answers one of them at a time, and then
+// others have their turn.
+func TestSocketsTakeTurns(t *testing.T) {
+	for name, frame := range map[string]string{"pings": "\x89\x80\x00\x00\x00\x00",
+		"messages": "\x81\x81\x00\x00\x00\x00x"} {
+		t.Run(name, func(t *testing.T) {
+			s, url := serve(t, Config{})
+			p := wire.Connect(t, url)
+			p.Ask(`{"type":"reset"}`)
+			socket := s.sessions.all()[0].attached()
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			const frames = 100 // in one read
+			seen := map[int64]bool{socket.lastHeard.Load(): true}
+			if _, err := p.Conn.NetConn().Write([]byte(strings.Repeat(frame, frames))); err != nil {
+				t.Fatal(err)
+			}
+			for last := time.Now(); time.Since(last) < time.Second && len(seen) <= frames; {
+				if at := socket.lastHeard.Load(); !seen[at] {
+					seen[at], last = true, time.Now()
+				}
+				runtime.Gosched()
+			}
+			if len(seen) < frames/2 {
+				t.Errorf("of %d frames, %d were answered one by one", frames, len(seen)-1)
+			}
+		})
 	}
 }

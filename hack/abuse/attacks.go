@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-
-	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 // attack is a way to harm the server. Run returns what came of it, and an error if it succeeded.
@@ -92,8 +90,8 @@ var attacks = []attack{
 	{"400 sockets without an episode on a pool for runs", func(ctx context.Context, s *server) (string, error) {
 		return s.keepUpFor(ctx, 400, 2, handshake)
 	}, runs, nil},
-	{"32 sockets that ask and don't read, while their server ends", func(ctx context.Context, s *server) (string, error) {
-		return s.keepUpFor(ctx, 32, 1, unread+handshake+manyFrames(finalText,
+	{"32 sockets that don't read, while their server ends", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 32, 1, strings.Replace(handshake, "GET /ws ", unread, 1)+manyFrames(finalText,
 			`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}`))
 	}, pool, leave},
 	{"200 sockets that send pings without a pause", func(ctx context.Context, s *server) (string, error) {
@@ -102,7 +100,7 @@ var attacks = []attack{
 	{"200 sockets that send invalid messages without a pause", func(ctx context.Context, s *server) (string, error) {
 		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalText, "x"))
 	}, nil, nil},
-	{"200 sockets that send a message in empty parts without a pause", func(ctx context.Context, s *server) (string, error) {
+	{"200 sockets that send empty parts without a pause", func(ctx context.Context, s *server) (string, error) {
 		return s.keepUpFor(ctx, 200, 2, handshake+frame(firstText, "x")+manyFrames(middle, ""))
 	}, nil, nil},
 	{"500 requests for pages with an unfinished header of 1 MB", func(ctx context.Context, s *server) (string, error) {
@@ -117,8 +115,8 @@ var attacks = []attack{
 const handshake = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 
-// unread begins what is sent on a connection whose answers nobody reads. It is sent, too.
-const unread = "\r\n"
+// unread begins a handshake after which nobody reads.
+const unread = "GET /ws?unread "
 
 // manyFrames returns 16 MiB of frames of a kind (see finalText) with a payload of at most
 // 125 bytes.
@@ -131,7 +129,8 @@ func frame(kind byte, payload string) string {
 	return string([]byte{kind, 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
 }
 
-// The kinds of frames: those of which a message has one, and the beginning and the middle of others.
+// The kinds of frames: those of which a message has one, and the beginning and the middle of
+// others.
 const finalText, finalPing, firstText, middle = 0x81, 0x89, 0x01, 0x00
 
 // unfinished is the rest of a request of whose body one byte of a hundred comes.
@@ -453,7 +452,7 @@ func openLedgers(ctx context.Context, s *server) (string, error) {
 				if ctx.Err() != nil {
 					return
 				}
-				if r.playShard(ctx, "http://"+s.Address, shard, client.Options{}, func(f func() error) error { return f() }) != nil {
+				if r.playShard(ctx, s.Address, shard, func(f func() error) error { return f() }) != nil {
 					refused.Add(1)
 				} else {
 					played.Add(1)

@@ -1,15 +1,15 @@
 // Command abuse attacks an env server as a pool runs it, two of them or the pages, each a new
 // process, while other clients use it. It checks that nothing of it harms them: the server survives
-// within the memory of its pod, the others' requests are answered and stay fast, and everything that
-// the attack occupied is returned. It prints a table with a verdict for each attack, and exits with
-// 1 if one succeeded.
+// within the memory of its pod, the others' requests are answered and stay fast, and everything
+// that the attack occupied is returned. It prints a table with a verdict for each attack, and exits
+// with 1 if one succeeded.
 //
 // It uses the loopback interface only: clients play from 127.0.0.1 and attack from 127.0.0.2. An
 // attack is a process of its own with the lowest priority, because it would run on other machines.
 //
 // Times are compared with those in peace, just before and after the attack. An attack in which the
-// clients were slow is repeated, because other work of the machine slows them too, and succeeds only
-// if they always were. While that work takes most of the processors, times aren't compared.
+// clients were slow is repeated, because other work of the machine slows them too, and succeeds
+// only if they always were. While that work takes most of the processors, times aren't compared.
 package main
 
 import (
@@ -39,8 +39,8 @@ const (
 	// maxSessions and clientShare are the defaults of a pool.
 	maxSessions = 2000
 	clientShare = 90
-	// peaceTime is how long the clients play before an attack and after it, and attackTime bounds an
-	// attack.
+	// peaceTime is how long the clients play before an attack and after it, and attackTime bounds
+	// an attack.
 	peaceTime  = 4 * time.Second
 	attackTime = time.Minute
 	// returnTime bounds the time until everything is returned.

@@ -131,8 +131,8 @@ func startServer(ctx context.Context, folder string, args ...string) (*process.S
 	return process.StartServer(ctx, "the server", cmd)
 }
 
-// startPool starts two servers behind an address that leads to the first one, as a Service does whose
-// other endpoints aren't ready.
+// startPool starts two servers behind an address that leads to the first one, as a Service does
+// whose other endpoints aren't ready.
 func startPool(ctx context.Context, folder string, _ *kind) (*server, error) {
 	addresses, err := process.FreeAddresses(ctx, 2)
 	if err != nil {
@@ -199,12 +199,15 @@ func startPages(ctx context.Context, folder string, _ *kind) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.Start("the pages", exec.CommandContext(ctx, filepath.Join(folder, "csenv"), "ui", "--no-open",
-		"--listen", addresses[0], "--results", filepath.Join(folder, "store"), "--index", filepath.Join(folder, "index")))
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, "csenv"), "ui", "--no-open", "--listen", addresses[0],
+		"--results", "store", "--index", "index")
+	cmd.Dir = folder
+	p, err := process.Start("the pages", cmd)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Await(ctx, time.Minute, func() bool { return strings.Contains(p.Logs(), "the pages are at") }); err != nil {
+	serves := func() bool { return strings.Contains(p.Logs(), "the pages are at") }
+	if err := p.Await(ctx, time.Minute, serves); err != nil {
 		p.Kill()
 		return nil, err
 	}
@@ -267,22 +270,22 @@ func planRun(id, namespace string, maxScenarios int) (r plannedRun, err error) {
 			}
 		}
 	}
-	r.plan, err = score.NewPlan(score.Plan{Run: id, Seed: 1, PassScore: score.One, ScenarioDigest: kind.ScenarioDigest(),
-		GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+	r.plan, err = score.NewPlan(score.Plan{Run: id, Seed: 1, PassScore: score.One,
+		ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
 		LedgerKey: score.FormatPublicKey(poolKey.Public().(ed25519.PublicKey)), //nolint:forcetypeassert // it is one
 		Tasks:     []score.PlanTask{{Name: task, Trials: 1, Scenarios: ids}}}, len(ids))
 	if err != nil {
 		return r, err
 	}
 	r.text, err = json.Marshal(r.plan)
-	r.credential = poolSecrets().RunCredential(id, poolkey.Grant{Plan: score.FingerprintOf(r.text), Namespace: namespace})
+	grant := poolkey.Grant{Plan: score.FingerprintOf(r.text), Namespace: namespace}
+	r.credential = poolSecrets().RunCredential(id, grant)
 	return r, err
 }
 
-// playShard plays a shard as a runner does.
-func (r plannedRun) playShard(ctx context.Context, base string, shard int, o client.Options,
-	each func(func() error) error) error {
-	o.Credential = r.credential
+// playShard plays a shard on the server at an address, as a runner does.
+func (r plannedRun) playShard(ctx context.Context, address string, shard int, each func(func() error) error) error {
+	base, o := "http://"+address, client.Options{Credential: r.credential}
 	if err := each(func() error {
 		_, err := client.OpenLedger(ctx, base, client.Shard{Run: r.plan.Run, Shard: shard, PassScore: r.plan.PassScore,
 			Plan: r.text}, nil, o)
@@ -314,11 +317,12 @@ func playRuns(ctx, until context.Context, s *server, seed int, each func(func() 
 			return err
 		}
 		for shard := range r.plan.Shards {
-			if err := r.playShard(ctx, "http://"+s.front, shard, client.Options{}, each); err != nil {
+			if err := r.playShard(ctx, s.front, shard, each); err != nil {
 				return err
 			}
 			if err := each(func() error {
-				_, err := client.FetchLedger(ctx, "http://"+s.front, r.plan.Run, shard, client.Options{Credential: r.credential})
+				_, err := client.FetchLedger(ctx, "http://"+s.front, r.plan.Run, shard,
+					client.Options{Credential: r.credential})
 				return err
 			}); err != nil {
 				return err

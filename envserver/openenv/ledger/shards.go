@@ -222,7 +222,7 @@ type Parcel struct {
 }
 
 // GiveAway gives up all shards of planned runs in which an episode has ended. The first parcels of
-// every namespace come before the second ones, and so on, because there is little time to send them.
+// every namespace come before the second ones, and so on: there is little time to send them.
 func (s *Ledgers) GiveAway(private ed25519.PrivateKey) (parcels []Parcel, err error) {
 	of, turns := map[string]int{}, map[Key]int{}
 	for _, p := range s.listShards() {

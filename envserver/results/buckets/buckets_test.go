@@ -308,8 +308,8 @@ func TestIdentityStaysInAzure(t *testing.T) {
 	}
 }
 
-// A store's name that leads to this machine or to a service of metadata, by DNS or by a redirect, is
-// not followed there.
+// A store's name that leads to this machine or to a service of metadata, by DNS or by a redirect,
+// is not followed there.
 func TestStoresLeadNowhereElse(t *testing.T) {
 	for address, want := range map[string]struct{ named, local bool }{
 		"192.0.2.1:443": {true, true}, "10.0.0.1:9000": {true, true}, "[2001:db8::1]:443": {true, true},

@@ -16,9 +16,9 @@ import (
 var metadata = []netip.Prefix{netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("100.100.100.200/32"),
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("192.0.0.192/32")}
 
-// dialControl returns a control of a dialer for the store at a URL, "" for that of a cloud. Whatever
-// the store's name resolves to, and wherever the store redirects, the client connects to no service
-// of metadata, and to this machine only if the URL says so.
+// dialControl returns a control of a dialer for the store at a URL, "" for that of a cloud.
+// Whatever the store's name resolves to, and wherever the store redirects, the client connects to
+// no service of metadata, and to this machine only if the URL says so.
 func dialControl(location string) func(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	u, err := url.Parse(location)
 	if err != nil {
@@ -40,8 +40,8 @@ func dialControl(location string) func(ctx context.Context, network, address str
 		case isMetadata, ip.IsLinkLocalUnicast(), ip.IsMulticast():
 			return fmt.Errorf("no store is at %s, which is an address of this machine's network or cloud", ip)
 		case !local && (ip.IsLoopback() || ip.IsUnspecified()):
-			return fmt.Errorf("the store's name leads to %s, which is this machine: write localhost in its URL if that is "+
-				"meant", ip)
+			return fmt.Errorf("the store's name leads to %s, which is this machine: write localhost in its URL if "+
+				"that is meant", ip)
 		}
 		return nil
 	}

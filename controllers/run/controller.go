@@ -73,6 +73,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 		metrics:  newRunMetrics(),
 		options:  options,
 		released: newReleases(),
+		counting: &poolCounts{},
 	}}
 }
 

@@ -130,7 +130,7 @@ func newWorld(t *testing.T, existing ...client.Object) *world {
 func reconcilerOf(api client.Client, direct client.Reader, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{reader: readerOf(api, direct, now), writer: writer{client: api, direct: direct,
 		recorder: events.NewFakeRecorder(100), keys: runtest.PoolKeys{}, clock: now, metrics: newRunMetrics(),
-		options: testOptions(), released: newReleases()}}
+		options: testOptions(), released: newReleases(), counting: &poolCounts{}}}
 }
 
 func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.Clock = now, now }

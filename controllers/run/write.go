@@ -63,7 +63,7 @@ type writer struct {
 	metrics  *runMetrics
 	options  Options
 	released *releases
-	counting poolCounts
+	counting *poolCounts
 }
 
 // poolCounts is the pool whose status was written last because a run began. The cache shows it

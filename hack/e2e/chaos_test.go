@@ -56,15 +56,18 @@ var _ = Describe("A run under random kills", Ordered, Label("chaos"), func() {
 		peace = awaitComplete(ctx, "undisturbed")
 	}, NodeTimeout(specBound))
 
+	AfterEach(func(ctx SpecContext) { // else the pods of a lost node keep the namespace from being deleted
+		if local && len(processesOfLostNode(ctx)) == 0 {
+			kubectl(ctx, "delete", "node", lostNode, "--ignore-not-found")
+		}
+	}, NodeTimeout(specBound))
+
 	for _, seed := range chaosSeeds() {
 		It(fmt.Sprintf("ends with the figures of the undisturbed run: seed %d", seed), func(ctx SpecContext) {
 			kills := int(setting("KILLS", chaosKills))
 			c := &chaos{chance: rand.New(rand.NewPCG(uint64(seed), 0)), kills: kills, hits: map[string]int{}}
 			if len(processesOfLostNode(ctx)) > 0 {
 				c.loseAfter = 1 + c.chance.IntN(max(1, kills/2))
-				DeferCleanup(func(ctx SpecContext) { // else its pods keep the namespace from being deleted
-					kubectl(ctx, "delete", "node", lostNode, "--ignore-not-found")
-				})
 			}
 			name, model := fmt.Sprintf("disturbed-%d", seed), serveModel(ctx)
 			held := model.hold(func(p place) bool { return p.episode >= 100 })

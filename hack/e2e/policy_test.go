@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The network plugins of the local cluster enforce no NetworkPolicy. kube-router does, with rules of
-// iptables and sets of addresses.
+// The network plugins of the local cluster enforce no NetworkPolicy. kube-router does, with rules
+// of iptables and sets of addresses.
 var _ = Describe("Enforced NetworkPolicies", Ordered, Label("policies"), func() {
 	inNamespace("csenv-e2e-policies")
 	BeforeAll(func(ctx SpecContext) {

@@ -64,8 +64,8 @@ func (p *pass) judgeCounted() {
 		Complete: p.d.Tally.Completed.Len() >= int64(p.d.Status.Shards.Total)})
 }
 
-// isResumed reports whether the run was suspended after it had begun, or its Job, which somebody else
-// may have suspended.
+// isResumed reports whether the run was suspended after it had begun, or its Job, which somebody
+// else may have suspended.
 func (p *pass) isResumed() bool {
 	began := p.s.Run.Status.StartTime
 	c := meta.FindStatusCondition(p.s.Run.Status.Conditions, v1alpha1.ConditionSuspended)

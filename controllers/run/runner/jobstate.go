@@ -69,8 +69,8 @@ func FindJobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.
 	return nil
 }
 
-// ResumeJob resumes a Job and notes that. The Job controller counts no runners that a suspension has
-// stopped, and its own condition is missing if a Job was resumed at once.
+// ResumeJob resumes a Job and notes that. The Job controller counts no runners that a suspension
+// has stopped, and its own condition is missing if a Job was resumed at once.
 func ResumeJob(job *batchv1.Job) {
 	job.Spec.Suspend = new(false)
 	metav1.SetMetaDataAnnotation(&job.ObjectMeta, annotationResumed, "true")

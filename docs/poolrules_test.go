@@ -25,8 +25,8 @@ func TestTheReasonsOfPoolsAreThoseOfTheRules(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| condition | reason | when | what to do |\n|---|---|---|---|\n")
-	for _, rule := range rules.ListRules() {
-		fmt.Fprintf(&table, "| `%s` %s | `%s` | %s | %s |\n", rule.Condition, rule.Status, rule.Reason, rule.When,
+	for _, rule := range rules.Table {
+		fmt.Fprintf(&table, "| `%s` %s | `%s` | %s | %s |\n", rules.NameCondition(rule.Stage), rule.State, rule.Reason, rule.When,
 			rule.Advice)
 	}
 	want := before + poolRulesBegin + table.String() + poolRulesEnd + after
@@ -43,7 +43,7 @@ func TestTheReasonsOfPoolsAreThoseOfTheRules(t *testing.T) {
 // Every reason of the conditions of a pool that the API documents has a rule.
 func TestEveryReasonOfAPoolHasARule(t *testing.T) {
 	has := map[string]bool{}
-	for _, rule := range rules.ListRules() {
+	for _, rule := range rules.Table {
 		has[rule.Reason] = true
 	}
 	_, section, found := strings.Cut(read(t, "conditions.md"), "## Reasons of a CustomerSupportEnv's conditions\n")

@@ -108,9 +108,10 @@ func writeRules(page *strings.Builder, title string) map[string]bool {
 	case reasonsOfPools:
 		page.WriteString("If several rules of a condition hold, the first one counts.\n\n" +
 			"| condition | reason | when | what to do |\n|---|---|---|---|\n")
-		for _, rule := range poolrules.ListRules() {
+		for _, rule := range poolrules.Table {
 			ruled[rule.Reason] = true
-			fmt.Fprintf(page, "| `%s` %s | `%s` | %s | %s |\n", rule.Condition, rule.Status, rule.Reason, rule.When,
+			fmt.Fprintf(page, "| `%s` %s | `%s` | %s | %s |\n", poolrules.NameCondition(rule.Stage), rule.State,
+				rule.Reason, rule.When,
 				rule.Advice)
 		}
 	case reasonsOfRuns:

@@ -41,7 +41,7 @@ func (a announcer) announcePacks(env *v1alpha1.CustomerSupportEnv, scenarios str
 // announceConditions says which conditions have changed.
 func (a announcer) announceConditions(env *v1alpha1.CustomerSupportEnv, after []metav1.Condition) {
 	for _, c := range listTransitions(env.Status.Conditions, after) {
-		a.emit(env, chooseEventType(c), c.Reason, "%s", pods.ClipText(c.Message, pods.MaxNote))
+		a.emit(env, rules.FindEventType(c), c.Reason, "%s", pods.ClipText(c.Message, pods.MaxNote))
 	}
 }
 
@@ -83,12 +83,4 @@ func listTransitions(before, after []metav1.Condition) []metav1.Condition {
 		}
 	}
 	return changed
-}
-
-func chooseEventType(c metav1.Condition) string {
-	if c.Type == v1alpha1.ConditionDegraded && c.Status == metav1.ConditionTrue ||
-		c.Reason == v1alpha1.ReasonProgressDeadlineExceeded || c.Reason == v1alpha1.ReasonNoServerReady {
-		return corev1.EventTypeWarning
-	}
-	return corev1.EventTypeNormal
 }

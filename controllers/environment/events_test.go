@@ -13,6 +13,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/rules"
 	"github.com/csenv/csenv/controllers/pods"
 )
 
@@ -74,7 +75,7 @@ func TestTransitions(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, change := range listTransitions(tt.before, tt.after) {
-				got = append(got, chooseEventType(change)+" "+change.Reason+" "+pods.ClipText(change.Message, pods.MaxNote))
+				got = append(got, rules.FindEventType(change)+" "+change.Reason+" "+pods.ClipText(change.Message, pods.MaxNote))
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)

@@ -9,6 +9,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/environment/snapshot"
+	"github.com/csenv/csenv/controllers/rule"
 	"github.com/csenv/csenv/controllers/testkit/testpool"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -30,19 +31,13 @@ var (
 	everyOverride = testpool.EveryOverride
 )
 
-// pass is a decision and what was written of it.
-type pass struct {
-	Decision
-	Written
-}
-
 func computeStatus(p pass) v1alpha1.CustomerSupportEnvStatus {
 	return ComputeStatus(p.Decision, p.Written)
 }
 
 // evaluate returns the condition that rules give a pass.
-func evaluate(rules []Rule, p pass) metav1.Condition {
-	return setCondition(rules, gatherFacts(p.Decision, p.Written))
+func evaluate(stage rule.Stage, p pass) metav1.Condition {
+	return newPass(p.Decision, p.Written).setCondition(stage)
 }
 
 // mark returns the changes of annotations that a pass writes.

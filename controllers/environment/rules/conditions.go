@@ -3,10 +3,11 @@ package rules
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment/snapshot"
+	"github.com/csenv/csenv/controllers/rule"
 )
 
 const (
@@ -19,112 +20,112 @@ func FormatEndpoint(env *v1alpha1.CustomerSupportEnv) string {
 	return fmt.Sprintf("ws://%s.%s.svc:%d", env.Name, env.Namespace, v1alpha1.EnvironmentPort)
 }
 
-// availableRules decide whether the pool accepts sessions.
-var availableRules = []Rule{
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonSuspended,
-		"`operatingMode` is `Suspended`", "To start servers, set it to Running",
-		describeIf(facts.isSuspended, "operatingMode is Suspended.")},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero,
-		"`replicas` is 0", "To start servers, raise it",
-		describeIf(func(f facts) bool { return f.wanted == 0 && !f.isAutoscaled() }, "spec.replicas is 0.")},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero,
-		"autoscaling needs no server", "An EvaluationRun starts a server. For other clients, raise minReplicas",
-		describeIf(func(f facts) bool { return f.wanted == 0 },
+// available decide whether the pool accepts sessions.
+var available = []Rule{
+	{Reason: v1alpha1.ReasonSuspended, Stage: Available, State: isFalse, When: "`operatingMode` is `Suspended`",
+		Advice: "To start servers, set it to Running",
+		Check:  describeIf((*pass).isSuspended, "operatingMode is Suspended.")},
+	{Reason: v1alpha1.ReasonScaledToZero, Stage: Available, State: isFalse, When: "`replicas` is 0",
+		Advice: "To start servers, raise it",
+		Check:  describeIf(func(p *pass) bool { return p.wanted() == 0 && !p.isAutoscaled() }, "spec.replicas is 0.")},
+	{Reason: v1alpha1.ReasonScaledToZero, Stage: Available, State: isFalse, When: "autoscaling needs no server",
+		Advice: "An EvaluationRun starts a server. For other clients, raise minReplicas",
+		Check: describeIf(func(p *pass) bool { return p.wanted() == 0 },
 			"No session is open, and spec.autoscaling.minReplicas is 0.")},
-	{v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonServersReady,
-		"a server accepts sessions", "", func(f facts) (what, detail string) {
-			return describeNumbers(f.counts.Ready > 0, "%d of %d servers accept sessions at %s.", f.counts.Ready,
-				max(f.wanted, f.counts.Ready), FormatEndpoint(f.env))
+	{Reason: v1alpha1.ReasonServersReady, Stage: Available, State: isTrue, When: "a server accepts sessions",
+		Check: func(p *pass) rule.Finding {
+			return describeNumbers(p.counts.Ready > 0, "%d of %d servers accept sessions at %s.", p.counts.Ready,
+				max(p.wanted(), p.counts.Ready), FormatEndpoint(p.Env))
 		}},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonServersFull,
-		"no server has a free slot", "Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod",
-		describeIf(func(f facts) bool { return f.counts.Full > 0 && !f.isAutoscaled() },
+	{Reason: v1alpha1.ReasonServersFull, Stage: Available, State: isFalse, When: "no server has a free slot",
+		Advice: "Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod",
+		Check: describeIf(func(p *pass) bool { return p.counts.Full > 0 && !p.isAutoscaled() },
 			"All running servers are full.")},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonServersFull,
-		"no server of an autoscaled pool has a free slot",
-		"Wait for sessions to end, or raise spec.autoscaling.maxReplicas or spec.sessions.perPod",
-		describeIf(func(f facts) bool { return f.counts.Full > 0 }, "All running servers are full.")},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady,
-		"the judge of a server can't grade", seeDegraded, func(f facts) (what, detail string) {
-			return describeNumbers(f.unjudged != "",
-				"None of %d servers accepts sessions, because the judge can't grade.", f.wanted)
+	{Reason: v1alpha1.ReasonServersFull, Stage: Available, State: isFalse,
+		When:   "no server of an autoscaled pool has a free slot",
+		Advice: "Wait for sessions to end, or raise spec.autoscaling.maxReplicas or spec.sessions.perPod",
+		Check:  describeIf(func(p *pass) bool { return p.counts.Full > 0 }, "All running servers are full.")},
+	{Reason: v1alpha1.ReasonJudgeNotReady, Stage: Available, State: isFalse, When: "the judge of a server can't grade",
+		Advice: seeDegraded, Check: func(p *pass) rule.Finding {
+			server, _ := p.findUnjudged()
+			return describeNumbers(server != "",
+				"None of %d servers accepts sessions, because the judge can't grade.", p.wanted())
 		}},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
-		"a fault keeps servers from running", seeDegraded, func(f facts) (what, detail string) {
-			return describeNumbers(f.degraded, "None of %d servers accepts sessions.", f.wanted)
+	{Reason: v1alpha1.ReasonNoServerReady, Stage: Available, State: isFalse, Event: warning,
+		When: "a fault keeps servers from running", Advice: seeDegraded, Check: func(p *pass) rule.Finding {
+			return describeNumbers(p.isDegraded(), "None of %d servers accepts sessions.", p.wanted())
 		}},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
-		"servers start", noAction, func(f facts) (what, detail string) {
-			return describeNumbers(true, "None of %d servers accepts sessions.", f.wanted)
+	{Reason: v1alpha1.ReasonNoServerReady, Stage: Available, State: isFalse, Event: warning, When: "servers start",
+		Advice: noAction, Check: func(p *pass) rule.Finding {
+			return found("None of %d servers accepts sessions.", p.wanted())
 		}},
 }
 
-// progressingRules decide whether the pool is still changing to the state of its spec.
-var progressingRules = []Rule{
-	{v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded,
-		"the rolling update exceeded the Deployment's deadline", seeDegraded, func(f facts) (what, detail string) {
-			return describeNumbers(f.stuck, "The rolling update is stuck: %d of %d servers run the newest template. "+
-				"Older servers continue to serve.", f.counts.Updated, f.wanted)
+// progressing decide whether the pool is still changing to the state of its spec.
+var progressing = []Rule{
+	{Reason: v1alpha1.ReasonProgressDeadlineExceeded, Stage: Progressing, State: isFalse, Event: warning,
+		When: "the rolling update exceeded the Deployment's deadline", Advice: seeDegraded,
+		Check: func(p *pass) rule.Finding {
+			return describeNumbers(snapshot.IsStuck(p.Snapshot), "The rolling update is stuck: %d of %d servers run the "+
+				"newest template. Older servers continue to serve.", p.counts.Updated, p.wanted())
 		}},
-	{v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonUpdatePostponed,
-		"another release of the operator waits for other pools", noAction,
-		describeIf(func(f facts) bool { return f.postponed },
+	{Reason: v1alpha1.ReasonUpdatePostponed, Stage: Progressing, State: isFalse,
+		When: "another release of the operator waits for other pools", Advice: noAction,
+		Check: describeIf(func(p *pass) bool { return p.Postponed },
 			"Another release of the operator will replace the servers, after those of other pools.")},
-	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut,
-		"a fault hinders servers that are created, replaced or removed", seeDegraded,
-		func(f facts) (what, detail string) {
-			return describeRollout(f, f.degraded)
+	{Reason: v1alpha1.ReasonRollingOut, Stage: Progressing, State: isTrue,
+		When: "a fault hinders servers that are created, replaced or removed", Advice: seeDegraded,
+		Check: func(p *pass) rule.Finding {
+			return describeRollout(p, p.isDegraded())
 		}},
-	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut,
-		"servers are created, replaced or removed", noAction, func(f facts) (what, detail string) {
-			return describeRollout(f, true)
+	{Reason: v1alpha1.ReasonRollingOut, Stage: Progressing, State: isTrue,
+		When: "servers are created, replaced or removed", Advice: noAction, Check: func(p *pass) rule.Finding {
+			return describeRollout(p, true)
 		}},
-	{v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSuspended,
-		"`operatingMode` is `Suspended`", "",
-		describeIf(facts.isSuspended, "operatingMode is Suspended. Remaining servers end their sessions.")},
-	{v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRolledOut,
-		"otherwise", "", func(f facts) (what, detail string) {
-			return describeNumbers(true, "All %d servers run the newest template.", f.wanted)
+	{Reason: v1alpha1.ReasonSuspended, Stage: Progressing, State: isFalse, When: "`operatingMode` is `Suspended`",
+		Check: describeIf((*pass).isSuspended, "operatingMode is Suspended. Remaining servers end their sessions.")},
+	{Reason: v1alpha1.ReasonRolledOut, Stage: Progressing, State: isFalse, When: "otherwise",
+		Check: func(p *pass) rule.Finding {
+			return found("All %d servers run the newest template.", p.wanted())
 		}},
 }
 
 // describeRollout tells how many servers are as they should be, and how many are too many.
-func describeRollout(f facts, holds bool) (what, detail string) {
-	if surplus := f.counts.Exist - f.wanted; surplus > 0 && f.counts.Updated > f.wanted {
-		return describeNumbers(holds && isRollingOut(f), "%d of %d servers are removed, and %d are ready.", surplus,
-			f.counts.Exist, f.counts.Ready)
+func describeRollout(p *pass, holds bool) rule.Finding {
+	if surplus := p.counts.Exist - p.wanted(); surplus > 0 && p.counts.Updated > p.wanted() {
+		return describeNumbers(holds && isRollingOut(p), "%d of %d servers are removed, and %d are ready.", surplus,
+			p.counts.Exist, p.counts.Ready)
 	}
-	return describeNumbers(holds && isRollingOut(f), "%d of %d servers run the newest template and %d are ready.",
-		f.counts.Updated, f.wanted, f.counts.Ready)
+	return describeNumbers(holds && isRollingOut(p), "%d of %d servers run the newest template and %d are ready.",
+		p.counts.Updated, p.wanted(), p.counts.Ready)
 }
 
-func isRollingOut(f facts) bool {
-	return f.changing || f.counts.Exist != f.wanted || f.counts.Updated != f.wanted ||
-		f.counts.Ready+f.counts.Full < f.wanted
+func isRollingOut(p *pass) bool {
+	return p.isChanging() || p.counts.Exist != p.wanted() || p.counts.Updated != p.wanted() ||
+		p.counts.Ready+p.counts.Full < p.wanted()
 }
 
-// scalingRules decide whether minReplicas or maxReplicas limits autoscaling.
-var scalingRules = []Rule{
-	{v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, v1alpha1.ReasonAtMaximum,
-		"the sessions need more servers than `maxReplicas`",
-		"Raise it, or accept fewer free sessions than freeSessions",
-		func(f facts) (what, detail string) {
-			return describeNumbers(f.limit == v1alpha1.ReasonAtMaximum,
-				"The sessions need more servers than spec.autoscaling.maxReplicas, %d.", getMost(f))
+// scaling decide whether minReplicas or maxReplicas limits autoscaling.
+var scaling = []Rule{
+	{Reason: v1alpha1.ReasonAtMaximum, Stage: ScalingLimited, State: isTrue,
+		When:   "the sessions need more servers than `maxReplicas`",
+		Advice: "Raise it, or accept fewer free sessions than freeSessions", Check: func(p *pass) rule.Finding {
+			return describeNumbers(p.Scaling.Limit == v1alpha1.ReasonAtMaximum,
+				"The sessions need more servers than spec.autoscaling.maxReplicas, %d.", getMost(p))
 		}},
-	{v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, v1alpha1.ReasonAtMinimum,
-		"the sessions need fewer servers than `minReplicas`", "Lower it to save servers",
-		func(f facts) (what, detail string) {
-			return describeNumbers(f.limit == v1alpha1.ReasonAtMinimum,
-				"The sessions need fewer servers than spec.autoscaling.minReplicas, %d.", getLeast(f))
+	{Reason: v1alpha1.ReasonAtMinimum, Stage: ScalingLimited, State: isTrue,
+		When: "the sessions need fewer servers than `minReplicas`", Advice: "Lower it to save servers",
+		Check: func(p *pass) rule.Finding {
+			return describeNumbers(p.Scaling.Limit == v1alpha1.ReasonAtMinimum,
+				"The sessions need fewer servers than spec.autoscaling.minReplicas, %d.", getLeast(p))
 		}},
-	{v1alpha1.ConditionScalingLimited, metav1.ConditionFalse, v1alpha1.ReasonWithinLimits,
-		"otherwise", "", func(f facts) (what, detail string) {
-			return describeNumbers(true, "The number of servers that the sessions need is within the limits, "+
-				"from %d to %d.", getLeast(f), getMost(f))
+	{Reason: v1alpha1.ReasonWithinLimits, Stage: ScalingLimited, State: isFalse, When: "otherwise",
+		Check: func(p *pass) rule.Finding {
+			return found("The number of servers that the sessions need is within the limits, "+
+				"from %d to %d.", getLeast(p), getMost(p))
 		}},
 }
 
-func getLeast(f facts) int32 { return ptr.Deref(f.env.Spec.Autoscaling.MinReplicas, 1) }
+func getLeast(p *pass) int32 { return ptr.Deref(p.Env.Spec.Autoscaling.MinReplicas, 1) }
 
-func getMost(f facts) int32 { return f.env.Spec.Autoscaling.MaxReplicas }
+func getMost(p *pass) int32 { return p.Env.Spec.Autoscaling.MaxReplicas }

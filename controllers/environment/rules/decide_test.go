@@ -43,7 +43,7 @@ func TestUnmarkedServersStay(t *testing.T) {
 	if got := p.Servers(p.Unmarked); got != 2 {
 		t.Errorf("%d servers", got)
 	}
-	c := evaluate(progressingRules, p)
+	c := evaluate(Progressing, p)
 	if c.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("%s: %s", c.Reason, c.Message)
 	}

@@ -138,7 +138,7 @@ func TestDegraded(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.want.check(t, evaluate(degradedRules, healthy(tt.edit)))
+			tt.want.check(t, evaluate(Degraded, healthy(tt.edit)))
 		})
 	}
 }
@@ -158,6 +158,6 @@ func TestAvailableWithoutAJudge(t *testing.T) {
 		withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
 	}
 	wantCondition{metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady, "the judge can't grade"}.check(t,
-		evaluate(availableRules, healthy(none)))
-	wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2"}.check(t, evaluate(availableRules, healthy(unjudged)))
+		evaluate(Available, healthy(none)))
+	wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2"}.check(t, evaluate(Available, healthy(unjudged)))
 }

@@ -158,7 +158,7 @@ func TestScenariosChangeTheTemplate(t *testing.T) {
 func TestInvalidPack(t *testing.T) {
 	t.Parallel()
 	fault := "/etc/csenv/packs/pack-1/T9.yaml:31: unknown key \"prioritiy\"\n/etc/csenv/packs/pack-0/T1.yaml:2: no"
-	c := evaluate(degradedRules, packed("", playing("a", "a", ""), playing("a", "", fault)))
+	c := evaluate(Degraded, packed("", playing("a", "a", ""), playing("a", "", fault)))
 	if c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonInvalidPack {
 		t.Errorf("degraded: %s, %s", c.Status, c.Reason)
 	}
@@ -166,7 +166,7 @@ func TestInvalidPack(t *testing.T) {
 	if !strings.Contains(c.Message, want) {
 		t.Errorf("message %q lacks %q", c.Message, want)
 	}
-	if c := evaluate(degradedRules, packed("", playing("a", "b", ""))); c.Status != metav1.ConditionFalse {
+	if c := evaluate(Degraded, packed("", playing("a", "b", ""))); c.Status != metav1.ConditionFalse {
 		t.Errorf("a change alone: %s", c.Message)
 	}
 }
@@ -198,7 +198,7 @@ func TestErrorsNameMountedObjects(t *testing.T) {
 			s := packed("")
 			guarded(s.Env)
 			s.Pods = []corev1.Pod{server("support-a", broken, ended("Error", 1, tt.says))}
-			if c := evaluate(degradedRules, s); c.Reason != v1alpha1.ReasonCrashLoop || !strings.Contains(c.Message, tt.want) {
+			if c := evaluate(Degraded, s); c.Reason != v1alpha1.ReasonCrashLoop || !strings.Contains(c.Message, tt.want) {
 				t.Errorf("%s: %q lacks %q", c.Reason, c.Message, tt.want)
 			}
 		})

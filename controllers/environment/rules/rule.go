@@ -1,107 +1,171 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
-	"time"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/controllers/environment/children"
 	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/keys"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/controllers/rule"
 )
 
-// Rule gives a condition a reason. Of the rules of a condition, the first that holds counts.
-type Rule struct {
-	Condition string
-	Status    metav1.ConditionStatus
-	Reason    string
-	// When says for people when the rule holds.
-	When string
-	// Advice says what people do about it, empty if nothing. NAMESPACE, POOL, SERVER, KEY_SECRET
-	// and PUBLIC_KEY are replaced in messages.
-	Advice string
-	// check returns what has happened, "" if the rule doesn't hold, and details that follow the
-	// advice.
-	check func(facts) (what, detail string)
+// Rule gives a condition, its stage, a status and a reason.
+type Rule = rule.Rule[*pass, metav1.ConditionStatus]
+
+// Table has all rules, in the order of their conditions and of their checks.
+var Table = slices.Concat(available, progressing, faults, scaling)
+
+// The stages are the conditions, and ofServer, whose rules are asked about one server.
+const (
+	Available rule.Stage = 1 << iota
+	Progressing
+	Degraded
+	ScalingLimited
+	ofServer
+)
+
+const (
+	isTrue, isFalse = metav1.ConditionTrue, metav1.ConditionFalse
+	warning         = corev1.EventTypeWarning
+)
+
+// NameCondition names the condition of a rule's stage.
+func NameCondition(stage rule.Stage) string {
+	switch stage &^ ofServer {
+	case Available:
+		return v1alpha1.ConditionAvailable
+	case Progressing:
+		return v1alpha1.ConditionProgressing
+	case Degraded:
+		return v1alpha1.ConditionDegraded
+	default:
+		return v1alpha1.ConditionScalingLimited
+	}
 }
 
-// facts are what rules check.
-type facts struct {
-	env       *v1alpha1.CustomerSupportEnv
-	image     string // of the servers
-	wanted    int32  // servers
-	counts    snapshot.Counts
-	changing  bool // an object was written, or the Deployment's counts are older than its spec
-	postponed bool // the Deployment of another release of the operator stays for now
-	stuck     bool // the rolling update exceeded its deadline
-	degraded  bool // a rule of Degraded holds
-	limit     string
-	taken     []children.ID // names that other objects have
-	writeErr  error         // what the API server refused
-	keyErr    error         // why the ledger key can't be read
-	refusal   string        // why the pods can't be created
-	packError string        // what servers of the newest template say of changed packs
-	faulty    *corev1.Pod   // the first server that a rule of servers holds for
-	unjudged  string        // a server whose judge can't grade
-	unjudging string        // why it can't
-	silent    []string      // servers that are ready and don't answer
-	listed    int           // servers
-	now       time.Time
+// FindEventType returns the type of the event that announces a condition.
+func FindEventType(c metav1.Condition) string {
+	if slices.ContainsFunc(Table, func(r Rule) bool {
+		return r.Event == warning && NameCondition(r.Stage) == c.Type && r.State == c.Status && r.Reason == c.Reason
+	}) {
+		return warning
+	}
+	return corev1.EventTypeNormal
 }
 
-// isSuspended reports whether the spec suspends the pool.
-func (f facts) isSuspended() bool { return f.env.Spec.OperatingMode == v1alpha1.SuspendedMode }
-
-// isAutoscaled reports whether the number of servers follows the sessions.
-func (f facts) isAutoscaled() bool { return f.env.Spec.Autoscaling != nil }
-
-// sources are whose words the details of a reason are. What is known about them is better advice
-// than that of the rule.
-var sources = map[string]pods.Source{
-	v1alpha1.ReasonApplyFailed: pods.APIServer, v1alpha1.ReasonPodsRefused: pods.APIServer,
-	v1alpha1.ReasonUnschedulable: pods.Scheduler, v1alpha1.ReasonImagePullFailed: pods.Registry,
-	v1alpha1.ReasonStartFailed: pods.Kubelet,
+// pass is what the rules are asked about: a decision and what was written of it.
+type pass struct {
+	Decision
+	Written
+	counts snapshot.Counts
+	faulty *corev1.Pod // the first server that a rule of servers holds for, an empty pod if there is none
 }
 
-// findRule returns the first rule that holds and its message, or nil.
-func findRule(rules []Rule, f facts) (*Rule, string) {
-	for i := range rules {
-		if what, detail := rules[i].check(f); what != "" {
-			known := pods.Advise(pods.Server, sources[rules[i].Reason], detail)
-			return &rules[i], writeMessage(f, what, cmp.Or(known, rules[i].Advice), detail)
+func newPass(d Decision, w Written) *pass {
+	p := &pass{Decision: d, Written: w, counts: snapshot.CountServers(d.Snapshot)}
+	servers := snapshot.ListStaying(d.Snapshot)
+	for i := range servers {
+		p.faulty = &servers[i]
+		if r, _ := rule.First(serverFaults, ofServer, p); r != nil {
+			return p
 		}
 	}
-	return nil, ""
+	p.faulty = &corev1.Pod{}
+	return p
 }
 
 // setCondition returns the condition of the first rule that holds. The last of a condition always
 // does.
-func setCondition(rules []Rule, f facts) metav1.Condition {
-	rule, message := findRule(rules, f)
-	return metav1.Condition{Type: rule.Condition, Status: rule.Status, Reason: rule.Reason, Message: message}
+func (p *pass) setCondition(stage rule.Stage) metav1.Condition {
+	r, f := rule.First(Table, stage, p)
+	return metav1.Condition{Type: NameCondition(stage), Status: r.State, Reason: r.Reason, Message: r.Message(p, f)}
 }
 
-// writeMessage joins what has happened, the advice and the details.
-func writeMessage(f facts, what, advice, detail string) string {
-	if advice == "" {
-		return what
+// Names are the names in advices.
+func (p *pass) Names() []string {
+	public := p.Env.Status.LedgerPublicKey
+	return []string{"NAMESPACE", p.Env.Namespace, "POOL", p.Env.Name, "SERVER", p.faulty.Name,
+		"KEY_SECRET", keys.SecretName(p.Env.Name, public), "PUBLIC_KEY", public}
+}
+
+// wanted is the number of servers.
+func (p *pass) wanted() int32 { return p.Servers(p.Unmarked) }
+
+func (p *pass) isSuspended() bool { return p.Env.Spec.OperatingMode == v1alpha1.SuspendedMode }
+
+// isAutoscaled reports whether the number of servers follows the sessions.
+func (p *pass) isAutoscaled() bool { return p.Env.Spec.Autoscaling != nil }
+
+// isChanging reports whether an object was written, or the Deployment's counts are older than its
+// spec.
+func (p *pass) isChanging() bool {
+	return p.Applied || p.Unmarked || p.Held || !snapshot.IsObserved(p.Deployment())
+}
+
+// isDegraded reports whether a rule of Degraded says so.
+func (p *pass) isDegraded() bool {
+	r, _ := rule.First(faults, Degraded, p)
+	return r.State == isTrue
+}
+
+// findRefusal returns why the pods can't be created, "" if they can.
+func (p *pass) findRefusal() string {
+	c := snapshot.FindCondition(p.Deployment(), appsv1.DeploymentReplicaFailure)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return ""
 	}
-	names := []string{"NAMESPACE", f.env.Namespace, "POOL", f.env.Name, "KEY_SECRET",
-		keys.SecretName(f.env.Name, f.env.Status.LedgerPublicKey), "PUBLIC_KEY", f.env.Status.LedgerPublicKey}
-	if f.faulty != nil {
-		names = append(names, "SERVER", f.faulty.Name)
+	return c.Message
+}
+
+// findPackError returns what servers of the newest template say of changed packs.
+func (p *pass) findPackError() string {
+	for _, report := range p.NewestReports(p.Scenarios) {
+		if report.Packs != nil && report.Packs.Error != "" {
+			return report.Packs.Error
+		}
 	}
-	message := what + " " + strings.NewReplacer(names...).Replace(advice)
-	if detail == "" {
-		return message + "."
+	return ""
+}
+
+// listSilent lists the servers that are ready and don't answer.
+func (p *pass) listSilent() []string {
+	var silent []string
+	for _, pod := range snapshot.ListStaying(p.Snapshot) {
+		if _, answered := p.Reports[pod.Name]; !answered && pods.IsReady(&pod) && !slices.Contains(p.Unasked, pod.UID) {
+			silent = append(silent, pod.Name)
+		}
 	}
-	return message + ": " + detail
+	return silent
+}
+
+// findUnjudged returns a server whose judge can't grade, and why, "" if there is none.
+func (p *pass) findUnjudged() (server, why string) {
+	for _, pod := range snapshot.ListStaying(p.Snapshot) {
+		if fault := p.Reports[pod.Name].JudgeFault; fault != "" {
+			return pod.Name, fault
+		}
+	}
+	return "", ""
+}
+
+// advise is a finding with details of somebody of whose words more may be known than the rule says.
+func (p *pass) advise(whose pods.Source, what, detail string) rule.Finding {
+	return rule.Finding{What: what, Detail: detail, Advice: pods.Advise(pods.Server, whose, detail)}
+}
+
+// quoted is a finding with the words of another.
+func quoted(what, words string) rule.Finding {
+	return rule.Finding{What: what, Detail: pods.QuoteMessage(words)}
+}
+
+func found(format string, args ...any) rule.Finding {
+	return rule.Finding{What: fmt.Sprintf(format, args...)}
 }
 
 // replaceKey creates a new key with the rights of the pool's editors.
@@ -109,19 +173,14 @@ const replaceKey = "`kubectl annotate customersupportenv -n NAMESPACE POOL --ove
 	v1alpha1.AnnotationReplaceLedgerKey + "=PUBLIC_KEY`"
 
 // describeIf returns a check with a constant text.
-func describeIf(holds func(facts) bool, what string) func(facts) (what, detail string) {
-	return func(f facts) (string, string) {
-		if !holds(f) {
-			return "", ""
-		}
-		return what, ""
-	}
+func describeIf(holds func(*pass) bool, what string) func(*pass) rule.Finding {
+	return func(p *pass) rule.Finding { return describeNumbers(holds(p), "%s", what) }
 }
 
-// describeNumbers returns a text without details, "" if the rule doesn't hold.
-func describeNumbers(holds bool, format string, args ...any) (what, detail string) {
+// describeNumbers is a finding without details, none if the rule doesn't hold.
+func describeNumbers(holds bool, format string, args ...any) rule.Finding {
 	if !holds {
-		return "", ""
+		return rule.Finding{}
 	}
-	return fmt.Sprintf(format, args...), ""
+	return found(format, args...)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +14,6 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
-
-// ListRules returns all rules, in the order of their conditions and of their check.
-func ListRules() []Rule {
-	return slices.Concat(availableRules, progressingRules, degradedRules, scalingRules)
-}
 
 // ComputeStatus returns the status for a decision and what was written of it. Fields without new
 // information stay.
@@ -33,16 +27,16 @@ func ComputeStatus(d Decision, w Written) v1alpha1.CustomerSupportEnvStatus {
 	if !d.Postponed {
 		status.Image = d.Image
 	}
-	f := gatherFacts(d, w)
-	status.Replicas, status.ReadyReplicas = new(f.counts.Exist), new(f.counts.Ready)
-	status.UpdatedReplicas, status.DrainingReplicas = new(f.counts.Updated), new(snapshot.CountDraining(d.Snapshot))
+	p := newPass(d, w)
+	status.Replicas, status.ReadyReplicas = new(p.counts.Exist), new(p.counts.Ready)
+	status.UpdatedReplicas, status.DrainingReplicas = new(p.counts.Updated), new(snapshot.CountDraining(d.Snapshot))
 	status.Sessions = SumSessions(d.Snapshot)
 	status.Episodes = sumEpisodes(d.Snapshot)
 	describeOffer(d, &status)
-	if f.limit == "" {
+	if d.Scaling.Limit == "" {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionScalingLimited)
 	}
-	for _, condition := range computeConditions(f) {
+	for _, condition := range p.computeConditions() {
 		condition.ObservedGeneration = d.Env.Generation
 		condition.LastTransitionTime = metav1.NewTime(d.Now)
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -51,23 +45,22 @@ func ComputeStatus(d Decision, w Written) v1alpha1.CustomerSupportEnvStatus {
 }
 
 // computeConditions returns the conditions of the rules that hold.
-func computeConditions(f facts) []metav1.Condition {
-	conditions := []metav1.Condition{setCondition(availableRules, f), setCondition(progressingRules, f),
-		setCondition(degradedRules, f)}
-	conditions = append(conditions, sumUp(f, conditions))
-	if f.limit != "" {
-		conditions = append(conditions, setCondition(scalingRules, f))
+func (p *pass) computeConditions() []metav1.Condition {
+	conditions := []metav1.Condition{p.setCondition(Available), p.setCondition(Progressing), p.setCondition(Degraded)}
+	conditions = append(conditions, p.sumUp(conditions))
+	if p.Scaling.Limit != "" {
+		conditions = append(conditions, p.setCondition(ScalingLimited))
 	}
 	return conditions
 }
 
 // sumUp returns the condition Ready, which repeats another one for programs that don't know the
 // others. A pool with autoscaling stays ready while servers are added.
-func sumUp(f facts, conditions []metav1.Condition) metav1.Condition {
+func (p *pass) sumUp(conditions []metav1.Condition) metav1.Condition {
 	from := meta.FindStatusCondition(conditions, v1alpha1.ConditionAvailable)
 	progressing := meta.FindStatusCondition(conditions, v1alpha1.ConditionProgressing)
 	degraded := meta.FindStatusCondition(conditions, v1alpha1.ConditionDegraded)
-	scaling := f.isAutoscaled() && from.Status == metav1.ConditionTrue && f.counts.Updated == f.counts.Exist
+	scaling := p.isAutoscaled() && from.Status == metav1.ConditionTrue && p.counts.Updated == p.counts.Exist
 	isReady := from.Reason != v1alpha1.ReasonNoServerReady
 	switch {
 	case degraded.Status == metav1.ConditionTrue:
@@ -82,50 +75,6 @@ func sumUp(f facts, conditions []metav1.Condition) metav1.Condition {
 		ready.Status = metav1.ConditionTrue
 	}
 	return ready
-}
-
-// gatherFacts returns what the rules check.
-func gatherFacts(d Decision, w Written) facts {
-	f := facts{
-		env: d.Env, image: d.Image, wanted: d.Servers(w.Unmarked), counts: snapshot.CountServers(d.Snapshot),
-		changing:  w.Applied || w.Unmarked || d.Held || !snapshot.IsObserved(d.Deployment()),
-		postponed: d.Postponed, stuck: snapshot.IsStuck(d.Snapshot), limit: d.Scaling.Limit,
-		taken: d.Taken, writeErr: w.Err, keyErr: d.KeyErr, faulty: &corev1.Pod{}, listed: len(d.Pods), now: d.Now,
-	}
-	if c := snapshot.FindCondition(d.Deployment(), appsv1.DeploymentReplicaFailure); c != nil &&
-		c.Status == corev1.ConditionTrue {
-		f.refusal = c.Message
-	}
-	for _, report := range d.NewestReports(d.Scenarios) {
-		if report.Packs != nil {
-			f.packError = cmp.Or(f.packError, report.Packs.Error)
-		}
-	}
-	for _, pod := range snapshot.ListStaying(d.Snapshot) {
-		report, answered := d.Reports[pod.Name]
-		switch {
-		case !answered && pods.IsReady(&pod) && !slices.Contains(d.Unasked, pod.UID):
-			f.silent = append(f.silent, pod.Name)
-		case report.JudgeFault != "" && f.unjudged == "":
-			f.unjudged, f.unjudging = pod.Name, report.JudgeFault
-		}
-	}
-	f.faulty = findFaulty(f, snapshot.ListStaying(d.Snapshot))
-	rule, _ := findRule(degradedRules, f)
-	f.degraded = rule.Status == metav1.ConditionTrue
-	return f
-}
-
-// findFaulty returns the first server that a rule of servers holds for, an empty pod if there is
-// none.
-func findFaulty(f facts, servers []corev1.Pod) *corev1.Pod {
-	for i := range servers {
-		f.faulty = &servers[i]
-		if rule, _ := findRule(serverRules, f); rule != nil {
-			return f.faulty
-		}
-	}
-	return &corev1.Pod{}
 }
 
 // SumSessions sums over the servers that answered; it is unset if servers run and none answered.

@@ -92,7 +92,7 @@ func TestAvailable(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.want.check(t, evaluate(availableRules, healthy(tt.edit)))
+			tt.want.check(t, evaluate(Available, healthy(tt.edit)))
 		})
 	}
 }
@@ -134,7 +134,7 @@ func TestProgressing(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.want.check(t, evaluate(progressingRules, healthy(tt.edit)))
+			tt.want.check(t, evaluate(Progressing, healthy(tt.edit)))
 		})
 	}
 }

@@ -34,7 +34,7 @@ const (
 	Namespace = "default"
 	PoolName  = "support"
 	RunName   = "baseline"
-	// OperatorImage and operatorVersion are those of the operator, and of its runners.
+	// OperatorImage and OperatorVersion are those of the operator, and of its runners.
 	OperatorImage, OperatorVersion = "csenv:test", "v1.2.3"
 	// EnvReady, EnvMissing and NotFailed are parts of states.
 	EnvReady   = "EnvironmentReady=True/EnvironmentAvailable "

@@ -18,8 +18,8 @@ type Result struct {
 	Completed score.IndexSet
 	Counted   []Shard // by this pass
 	Refused   []Refusal
-	Ledgers   []*score.Ledger // of the shards in counted, or of the segments that this pass has added
-	Summaries []score.Summary // of the shards in counted
+	Ledgers   []*score.Ledger // of the shards in Counted, or of the segments that this pass has added
+	Summaries []score.Summary // of the shards in Counted
 	Errored   int64           // errored episodes of those segments
 	Stopped   []Stopped       // shards that have used their share of the budget
 	of        Expected
@@ -70,8 +70,8 @@ func (f *Result) add(shard int, pod *corev1.Pod, ledger *score.Ledger, summary s
 type Shard struct {
 	Index    int
 	Duration time.Duration
-	// Replayed is the number of episodes that ended again and weren't graded, unreported that of
-	// attempts that the servers began and no runner reports.
+	// Replayed is the number of episodes that ended again and weren't graded, Unreported the number
+	// of attempts that were begun and no runner reports.
 	Replayed, Unreported int64
 	Errored              map[string]int64 // episodes by class
 	Unplayed             int64            // episodes that the budget left

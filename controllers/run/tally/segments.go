@@ -33,7 +33,7 @@ type Collection struct {
 	Counted []*score.Ledger          // of the segments that were added to the sums
 	Refused []Refusal
 
-	// Errored, dropped and forked are numbers of episodes in those segments. missing is the number
+	// Errored, Dropped and Forked are numbers of episodes in those segments. Missing is the number
 	// of segments that another client acknowledged or had sealed. It doesn't include those before
 	// a server's first, which may belong to an earlier run of the same name.
 	Errored, Dropped, Forked, Missing int64
@@ -62,7 +62,7 @@ func CollectSegments(run *v1alpha1.EvaluationRun, replies []Reply, gone []string
 	return c
 }
 
-// BoundCollected is an upper bound of the episodes that collect finds: it verifies nothing.
+// BoundCollected is an upper bound of the episodes that CollectSegments finds: it verifies nothing.
 func BoundCollected(run *v1alpha1.EvaluationRun, replies []Reply) int64 {
 	before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
 	most := before.Scored + before.Failed + before.Errored

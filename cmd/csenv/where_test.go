@@ -288,3 +288,17 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+// An empty value of a list, as of a variable that isn't set, doesn't select everything.
+func TestEmptyValuesOfLists(t *testing.T) {
+	for _, flag := range []string{"--scenario=", "--category=", "--threshold=", "--pack=", "--scenario=B01,,B02"} {
+		out, errs, code := csenv(t, "eval", "ticket-classify", "--dry-run", flag)
+		if code != exitError || !strings.Contains(errs, "has an empty value") {
+			t.Errorf("%s: exit code %d: %s%s", flag, code, out, errs)
+		}
+	}
+	if out, errs, code := csenv(t, "eval", "ticket-classify", "--dry-run", "--scenario", "B01, B02"); code != exitDone ||
+		!strings.Contains(out, "2 episodes") {
+		t.Errorf("blanks: exit code %d: %s%s", code, out, errs)
+	}
+}

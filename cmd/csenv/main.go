@@ -38,7 +38,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// moreCommands are those of builds with a tag.
+// moreCommands are the commands that builds with a tag add.
 var moreCommands []func() *cobra.Command
 
 // The exit codes.

@@ -267,8 +267,8 @@ func TestHangUp(t *testing.T) {
 func TestLimit(t *testing.T) {
 	store := t.TempDir()
 	for _, name := range []string{"one", "two", "three"} {
-		if out, errs, code := csenv(t, "eval", "ticket-classify", "--category", "billing", "--agent", "noop", "--name", name,
-			"--results", store); code != exitDone {
+		if out, errs, code := csenv(t, "eval", "ticket-classify", "--category", "billing", "--agent", "noop", "--name",
+			name, "--results", store); code != exitDone {
 			t.Fatalf("exit code %d: %s%s", code, out, errs)
 		}
 	}
@@ -297,8 +297,8 @@ func TestEmptyValuesOfLists(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", flag, code, out, errs)
 		}
 	}
-	if out, errs, code := csenv(t, "eval", "ticket-classify", "--dry-run", "--scenario", "B01, B02"); code != exitDone ||
-		!strings.Contains(out, "2 episodes") {
+	out, errs, code := csenv(t, "eval", "ticket-classify", "--dry-run", "--scenario", "B01, B02")
+	if code != exitDone || !strings.Contains(out, "2 episodes") {
 		t.Errorf("blanks: exit code %d: %s%s", code, out, errs)
 	}
 }

@@ -55,8 +55,8 @@ func PlainFlagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// TidyLists removes the blanks around the values of flags that are lists, and refuses an empty value:
-// it often comes from a variable that isn't set, and would select everything.
+// TidyLists removes the blanks around the values of flags that are lists, and refuses an empty
+// value: it often comes from a variable that isn't set, and would select everything.
 func TidyLists(cmd *cobra.Command, _ []string) error {
 	var faults []error
 	cmd.Flags().Visit(func(f *pflag.Flag) {

@@ -125,8 +125,8 @@ func writeRules(page *strings.Builder, title string) map[string]bool {
 			fmt.Fprintf(table, "%s| `%s` | %s | %s |\n", state, rule.Reason, links.Replace(rule.When),
 				links.Replace(rule.Advice))
 		}
-		page.WriteString("The rules are checked from top to bottom, and the first that holds decides the state of a run.\n\n" +
-			"| reason of `Failed` | when | what to do |\n|---|---|---|\n" + failures.String() +
+		page.WriteString("The rules are checked from top to bottom, and the first that holds decides the state " +
+			"of a run.\n\n| reason of `Failed` | when | what to do |\n|---|---|---|\n" + failures.String() +
 			"\n| state | reason of `Complete` | when | what to do |\n|---|---|---|---|\n" + others.String() +
 			"\nReasons of other conditions:\n\n| name | meaning |\n|---|---|\n")
 	default:

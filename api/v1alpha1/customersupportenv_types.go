@@ -192,10 +192,10 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Service PoolService `json:"service,omitzero"`
 
-	// networkPolicy is Managed: the operator restricts port 8000 to the namespaces that access allows
-	// (not at all if the Service has type NodePort or LoadBalancer), and port 9000 to its own
-	// namespace and those with the label metrics=enabled; or Unmanaged: there is no NetworkPolicy.
-	// It needs a network plugin that enforces policies. Defaults to Managed.
+	// networkPolicy is Managed: the operator restricts port 8000 to the namespaces that access
+	// allows (not at all if the Service has type NodePort or LoadBalancer), and port 9000 to its
+	// own namespace and those with the label metrics=enabled; or Unmanaged: there is no
+	// NetworkPolicy. It needs a network plugin that enforces policies. Defaults to Managed.
 	// +kubebuilder:default=Managed
 	// +optional
 	NetworkPolicy NetworkPolicyMode `json:"networkPolicy,omitempty"`

@@ -38,7 +38,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// moreCommands are those of builds with a tag.
+// moreCommands are the commands that builds with a tag add.
 var moreCommands []func() *cobra.Command
 
 // The exit codes.
@@ -119,7 +119,7 @@ Exit codes:
   1  done, and the outcome is not the one asked for: a run failed or missed a threshold, findings,
      an ungraded episode
   2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
-		SilenceUsage: true, SilenceErrors: true, Version: cli.Version,
+		SilenceUsage: true, SilenceErrors: true, Version: cli.Version, PersistentPreRunE: cli.TidyLists,
 	}
 	cmd.SetUsageFunc(cli.WriteUsage)
 	cmd.SetFlagErrorFunc(cli.PlainFlagError)

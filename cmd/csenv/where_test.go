@@ -267,8 +267,8 @@ func TestHangUp(t *testing.T) {
 func TestLimit(t *testing.T) {
 	store := t.TempDir()
 	for _, name := range []string{"one", "two", "three"} {
-		if out, errs, code := csenv(t, "eval", "ticket-classify", "--category", "billing", "--agent", "noop", "--name", name,
-			"--results", store); code != exitDone {
+		if out, errs, code := csenv(t, "eval", "ticket-classify", "--category", "billing", "--agent", "noop", "--name",
+			name, "--results", store); code != exitDone {
 			t.Fatalf("exit code %d: %s%s", code, out, errs)
 		}
 	}
@@ -286,5 +286,19 @@ func TestLimit(t *testing.T) {
 		if _, errs, code := csenv(t, append(args, "--limit", "-1")...); code != exitError {
 			t.Errorf("%v --limit -1: exit code %d: %s", args, code, errs)
 		}
+	}
+}
+
+// An empty value of a list, as of a variable that isn't set, doesn't select everything.
+func TestEmptyValuesOfLists(t *testing.T) {
+	for _, flag := range []string{"--scenario=", "--category=", "--threshold=", "--pack=", "--scenario=B01,,B02"} {
+		out, errs, code := csenv(t, "eval", "ticket-classify", "--dry-run", flag)
+		if code != exitError || !strings.Contains(errs, "has an empty value") {
+			t.Errorf("%s: exit code %d: %s%s", flag, code, out, errs)
+		}
+	}
+	out, errs, code := csenv(t, "eval", "ticket-classify", "--dry-run", "--scenario", "B01, B02")
+	if code != exitDone || !strings.Contains(out, "2 episodes") {
+		t.Errorf("blanks: exit code %d: %s%s", code, out, errs)
 	}
 }

@@ -88,7 +88,7 @@ func instantiateTickets(c *scenarios.Catalog, read Reader, seeds []int64) ([]ins
 // shortcut is a policy. Some shortcuts are first fitted to the answers of all cases.
 type shortcut struct {
 	name string
-	// candidates are the deciders. Each figure is that of the best one.
+	// candidates are the deciders. Each figure is the best one's.
 	candidates func(cases []instance) []decider
 }
 

@@ -12,7 +12,7 @@ import (
 type Context struct {
 	// now is the moment from which durations count, today its day.
 	now, today time.Time
-	// lexicons are those of the customer's language and of English.
+	// lexicons belong to the customer's language and to English.
 	lexicons []*text.Lexicon
 }
 

@@ -58,7 +58,7 @@ type Name struct {
 	Meaning string
 	Example string
 	Group   Group
-	// Values are those of an Enum, nil for other types.
+	// Values are the values of an Enum, nil for other types.
 	Values []string
 	// Decides is set if the name says what is done or decided: such a fact is wrong where the
 	// scenario doesn't require it.

@@ -88,7 +88,7 @@ func (r Result) StepsPerSecond() float64 { return float64(r.Steps) / r.Elapsed.S
 
 const (
 	defaultDialing = 128
-	// The timeouts and maxReply are those of the official client.
+	// The timeouts and maxReply are the same as the official client's.
 	messageTimeout   = 60 * time.Second
 	handshakeTimeout = 10 * time.Second
 	progressInterval = time.Second

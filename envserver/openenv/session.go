@@ -30,7 +30,7 @@ type session struct {
 	// turn holds a token while an operation runs, and guards player.
 	turn   chan struct{}
 	player *player.Player
-	// tag is that of the current episode, nil for none.
+	// tag is the current episode's tag, nil for none.
 	tag atomic.Pointer[protocol.RunTag]
 	// used is true once a socket was attached or an operation began, and begun once an episode was.
 	// unbegun belongs to the registry.

@@ -77,7 +77,7 @@ func clipText(text string, most int) string {
 }
 
 // objectIn returns the object in a model's text: all of it, the last fenced block, or the part
-// between the first and the last brace. Objects of JSON come before those of Python.
+// between the first and the last brace. JSON objects come before Python dicts.
 func objectIn(content string) json.RawMessage {
 	text := strings.TrimSpace(content)
 	candidates := []string{text}

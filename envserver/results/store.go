@@ -52,7 +52,7 @@ const (
 // Store is a location of stored runs. It is safe for concurrent use.
 type Store struct {
 	bucket *blob.Bucket
-	// folder is that of a store of files, "" for a bucket.
+	// folder is where a store of files is, "" for a bucket.
 	folder string
 }
 

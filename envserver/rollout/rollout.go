@@ -79,7 +79,7 @@ type Config struct {
 	// Receipts are those of the shard's episodes that were played before. These episodes count
 	// without being played again, whichever server is chosen.
 	Receipts []string
-	// Tokens are those of the episodes that were played before.
+	// Tokens were used by the episodes that were played before.
 	Tokens score.Tokens
 	// Meter, unless nil, stops the shard when its limit is reached. The summary then counts the
 	// episodes that were not played.

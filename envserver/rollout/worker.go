@@ -281,7 +281,7 @@ func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
 	return w.shard.Clock.Sleep(ctx, wait)
 }
 
-// resetOptions are those of an episode of a run.
+// resetOptions returns the reset options of an episode of a run.
 type resetOptions struct {
 	Seed       int64              `json:"seed"`
 	EpisodeID  string             `json:"episode_id"`
@@ -314,7 +314,7 @@ type played struct {
 	turns []record.Turn
 	// end is the observation that ended the episode, zero while it runs.
 	end client.Observation
-	// tokens are those of the agent's model.
+	// tokens are the tokens that the agent's model used.
 	tokens score.Tokens
 }
 

@@ -98,7 +98,7 @@ func PlainJSON(tb TB, v any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// CheckAppendJSON checks that a value's own JSON is that of encoding/json.
+// CheckAppendJSON checks that a value's own JSON equals encoding/json's.
 func CheckAppendJSON(tb TB, v interface {
 	AppendJSON(b []byte) ([]byte, error)
 }) {

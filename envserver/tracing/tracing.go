@@ -70,7 +70,7 @@ func StartSpan(ctx context.Context, name string, options ...trace.SpanStartOptio
 	return Tracer(parent.TracerProvider()).Start(ctx, name, options...)
 }
 
-// IsRecording reports whether spans below that of the context are made.
+// IsRecording reports whether spans below the context's span are made.
 func IsRecording(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
 // Tracer returns the provider's tracer of this module.

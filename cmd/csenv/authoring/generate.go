@@ -24,7 +24,7 @@ import (
 // packName is the form of a generated pack's name, which begins the ids of its cases.
 var packName = regexp.MustCompile(`^[a-z][a-z0-9]{0,7}$`)
 
-// publicCanary is that of the built-in pack.
+// publicCanary is the built-in pack's canary.
 const publicCanary = "csenv-canary 3d0c7a2e-6b0f-4a51-9d5e-1f2b7c8a9e10"
 
 func newGenerateCommand() *cobra.Command {

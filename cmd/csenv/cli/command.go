@@ -47,12 +47,34 @@ func PlainFlagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	switch f := invalid.GetFlag(); f.Value.Type() {
-	case "int", "int32", "int64":
+	case "int", "int32", "int64", "uint":
 		return fmt.Errorf("--%s is %q: give a whole number such as 42", f.Name, invalid.GetValue())
 	case "duration":
 		return fmt.Errorf("--%s is %q: give a duration such as 30s or 5m", f.Name, invalid.GetValue())
 	}
 	return err
+}
+
+// TidyLists removes the blanks around the values of flags that are lists, and refuses an empty
+// value: it often comes from a variable that isn't set, and would select everything.
+func TidyLists(cmd *cobra.Command, _ []string) error {
+	var faults []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		list, ok := f.Value.(pflag.SliceValue)
+		if !ok {
+			return
+		}
+		values := list.GetSlice()
+		for i := range values {
+			values[i] = strings.TrimSpace(values[i])
+		}
+		if len(values) == 0 || slices.Contains(values, "") {
+			faults = append(faults, fmt.Errorf("--%s has an empty value: give it one, or leave the flag out", f.Name))
+		} else if err := list.Replace(values); err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", f.Name, err))
+		}
+	})
+	return errors.Join(faults...)
 }
 
 // nearFlag suggests the flag of the command that is nearest to a misspelt one.

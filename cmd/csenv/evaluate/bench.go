@@ -116,7 +116,7 @@ func (b *bench) validate() error {
 	return nil
 }
 
-// seed returns the seed of the first episode, that of --reset or 0.
+// seed returns the seed of the first episode: the one in --reset, or 0.
 func (b *bench) seed() (int64, error) {
 	var reset struct{ Seed int64 }
 	if err := json.Unmarshal([]byte(b.reset), &reset); err != nil {

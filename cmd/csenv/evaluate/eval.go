@@ -67,7 +67,7 @@ func NewEvalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:       "eval [TASK...]",
 		Short:     "Play an evaluation on this machine and print its score, without a cluster",
-		ValidArgs: tasks.Names(),
+		ValidArgs: tasks.Names(), SuggestFor: []string{"evaluate", "evaluation", "play"},
 	}
 	cli.SetHelp(cmd, "eval")
 	f := cmd.Flags()

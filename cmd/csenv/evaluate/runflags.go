@@ -134,7 +134,7 @@ func (r *runFlags) addSelection(cmd *cobra.Command) {
 
 func listDifficulties() []string { return []string{"easy", "medium", "hard", "simple", "complex"} }
 
-// selection is that of the flags, nil if none of them is given.
+// selection returns the selection that the flags make, nil if none of them is given.
 func (r *runFlags) selection() (*v1alpha1.ScenarioSelection, error) {
 	s := r.scenarios
 	for _, name := range r.difficulties {

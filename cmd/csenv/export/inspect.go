@@ -36,7 +36,7 @@ type inspectLog struct {
 	sum     float64
 	used    score.Tokens
 	epochs  int
-	// environment is that of the run's first episode.
+	// environment is the environment of the run's first episode.
 	environment string
 }
 

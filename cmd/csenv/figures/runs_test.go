@@ -29,7 +29,9 @@ func TestTroubleInTables(t *testing.T) {
 			[2]Trouble{TroubleOf(a.EvaluationRun), TroubleOf(b.EvaluationRun)}}.result(true, untitled)
 	}
 	for name, of := range map[string]func(runs ...*source.LoadedRun) view.Result{
-		"runs":        func(runs ...*source.LoadedRun) view.Result { return runList(view.MapItems(runs, newListedRun), 0) },
+		"runs": func(runs ...*source.LoadedRun) view.Result {
+			return runList(view.MapItems(runs, newListedRun), 0)
+		},
 		"leaderboard": func(...*source.LoadedRun) view.Result { return BoardResult(boards, left) },
 		"compare":     func(runs ...*source.LoadedRun) view.Result { return comparison(runs[0], runs[1]) },
 	} {

@@ -21,7 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/results"
 )
 
-// version is that of the schema and of the blobs.
+// version counts the changes of the schema and of the blobs.
 const version = 3
 
 const schema = `

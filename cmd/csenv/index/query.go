@@ -118,7 +118,7 @@ type Count struct {
 // Page is a part of the episodes that a query selects.
 type Page struct {
 	Episodes []Episode
-	// Total is the number of selected episodes, and All that of all indexed episodes of the run.
+	// Total is the number of selected episodes, All the number of all indexed episodes of the run.
 	Total, All int
 	// Tasks and Outcomes count the episodes that the other filters select, ordered by name, also
 	// those with 0.

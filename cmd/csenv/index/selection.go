@@ -147,7 +147,7 @@ func (t *table) set(names []string) []bool {
 	return set
 }
 
-// rest reports whether the filters other than those of tasks and outcomes select a row.
+// rest reports whether the filters, except for tasks and outcomes, select a row.
 func (f *filter) rest(t *table, r *row) bool {
 	return r.score >= f.least && r.score <= f.most &&
 		(f.scenarios == nil || f.scenarios[r.scenario]) &&

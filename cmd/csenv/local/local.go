@@ -374,7 +374,7 @@ func (g *game) openShard(ctx context.Context, index int) kept {
 	return k
 }
 
-// receipts returns those of the stored episodes.
+// receipts returns the receipts of the stored episodes.
 func (k kept) receipts() []string {
 	if k.shard == nil {
 		return nil
@@ -382,7 +382,7 @@ func (k kept) receipts() []string {
 	return k.shard.Receipts()
 }
 
-// tokens are those of the stored episodes.
+// tokens returns the tokens that the stored episodes used.
 func (k kept) tokens() score.Tokens {
 	if k.shard == nil {
 		return score.Tokens{}

@@ -152,7 +152,7 @@ var taskPath = regexp.MustCompile(`^spec\.tasks\[[0-9]+\]$`)
 func suggestFix(fault *field.Error) string {
 	switch {
 	case fault.Type == field.ErrorTypeTypeInvalid && strings.Contains(fault.Detail, "of type number"):
-		return ": write it without quotes"
+		return ": write it as a number with a point, such as 0.8, without quotes and %"
 	case fault.Type == field.ErrorTypeTypeInvalid && taskPath.MatchString(fault.Field):
 		return ": write {name: TASK}"
 	case fault.Type == field.ErrorTypeRequired && fault.Field == "spec.agent.builtin.policy":
@@ -164,8 +164,11 @@ func suggestFix(fault *field.Error) string {
 
 func nameFaults(object map[string]any) field.ErrorList {
 	metadata, _ := object["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
+	name, isText := metadata["name"].(string)
 	at := field.NewPath("metadata", "name")
+	if given := metadata["name"]; given != nil && !isText {
+		return field.ErrorList{field.Invalid(at, given, "put it in quotes: YAML doesn't read it as a text")}
+	}
 	if name == "" {
 		return field.ErrorList{field.Required(at, "give the object a name")}
 	}

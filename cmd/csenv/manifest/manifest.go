@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -95,7 +97,9 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 
 func (o *Objects) add(ctx context.Context, kinds map[string]*kind, name string, data []byte) []error {
 	var faults []error
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	// PowerShell writes UTF-16 with a byte order mark.
+	text := transform.NewReader(bytes.NewReader(data), unicode.BOMOverride(transform.Nop))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(text))
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {

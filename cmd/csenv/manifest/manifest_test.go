@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,12 +131,17 @@ func TestRefusals(t *testing.T) {
 			[]string{"did you mean seed?", "did you mean concurrency?"}},
 		"no name": {strings.Replace(aRun(oracle, task), "{name: r}", "{}", 1),
 			[]string{"metadata.name", "give the object a name"}},
+		"a name that is a boolean in YAML": {strings.Replace(aRun(oracle, task), "{name: r}", "{name: no}", 1),
+			[]string{"metadata.name", "put it in quotes"}},
+		"a name that is a number in YAML": {strings.Replace(aRun(oracle, task), "{name: r}", "{name: 123}", 1),
+			[]string{"metadata.name", "put it in quotes"}},
+		"a percentage": {aRun(oracle, task, "passScore: 80%"), []string{"spec.passScore", "with a point, such as 0.8"}},
 		"a long name": {strings.Replace(aRun(oracle, task), "{name: r}", "{name: "+strings.Repeat("r", 51)+"}",
 			1), []string{"at most 50"}},
 		"a wrong policy": {aRun("agent: {type: Builtin, builtin: {policy: Genius}}", task),
 			[]string{"spec.agent.builtin.policy", `"Heuristic"`}},
 		"a quoted number": {aRun(oracle, task, "thresholds: [{metric: passRate, min: '0.7'}]"),
-			[]string{"spec.thresholds[0].min", "must be of type number", "write it without quotes"}},
+			[]string{"spec.thresholds[0].min", "must be of type number", "such as 0.8, without quotes"}},
 		"a bare Null": {aRun("agent: {type: Builtin, builtin: {policy: Null}}", task),
 			[]string{"spec.agent.builtin.policy", "YAML reads a bare Null as no value, so write Noop"}},
 		"a task by its name alone": {aRun(oracle, "tasks: [ticket-resolve]"),
@@ -204,6 +210,14 @@ func TestReadsEveryDocument(t *testing.T) {
 	if len(objects.Runs) != 1 || len(objects.Pools) != 2 || *objects.Pools[1].Spec.Replicas != 3 ||
 		*objects.Runs[0].Spec.Concurrency != 16 {
 		t.Errorf("Read() = %+v", objects)
+	}
+	wide := []byte{0xff, 0xfe} // UTF-16, as PowerShell writes it
+	for _, b := range []byte(aRun(oracle, task)) {
+		wide = append(wide, b, 0)
+	}
+	objects, err = Read(t.Context(), []string{Stdin}, bytes.NewReader(wide))
+	if err != nil || len(objects.Runs) != 1 {
+		t.Errorf("UTF-16: %v, %v", objects, err)
 	}
 	if _, err := Read(t.Context(), []string{"none.yaml"}, nil); err == nil ||
 		!strings.Contains(err.Error(), "none.yaml") {

@@ -77,7 +77,7 @@ func (b *bundler) write(ctx context.Context, target string) error {
 // escape the quotes of texts, so that texts don't match.
 var linkPattern = regexp.MustCompile(` (href|src)="(/[^"]*)"`)
 
-// relative rewrites the links of a page to those of files. A link to a page that is not in the
+// relative makes the links of a page lead to files. A link to a page that is not in the
 // bundle becomes plain text.
 func (b *bundler) relative(from string, body []byte) []byte {
 	return linkPattern.ReplaceAllFunc(body, func(match []byte) []byte {

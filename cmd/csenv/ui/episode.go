@@ -26,7 +26,7 @@ type episodePage struct {
 	Crumbs         []page.Link
 	Excerpt        transcript.Excerpt
 	Previous, Next string
-	// Position is that of the episode in its list, "" if the list doesn't have it.
+	// Position is the episode's place in its list, "" if the list doesn't have it.
 	Position string
 	Tiles    []tile
 	// Strip draws the rewards, "" if all come at the end.

@@ -15,7 +15,7 @@ import (
 
 // boardPage is the data of the template leaderboard.html.
 type boardPage struct {
-	// Pools, Tasks and Agents are those of all runs, to choose from.
+	// Pools, Tasks and Agents are what all runs have, to choose from.
 	Pools, Tasks, Agents []string
 	Filter               boardFilter
 	// Problem is what is wrong with the filter.

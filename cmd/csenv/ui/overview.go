@@ -93,7 +93,7 @@ type runRow struct {
 	// Task are the run's tasks, Selection says which scenarios of them.
 	Task, Selection, Seed string
 	usage
-	// Duration is that of the run, "" if it is unknown.
+	// Duration is how long the run took, "" if it is unknown.
 	Duration string
 	took     time.Duration
 	State    stateView
@@ -114,7 +114,7 @@ type runFilter struct {
 	Text, State, Namespace string
 	// Sort is a column, descending after a minus sign, "" for the newest first.
 	Sort string
-	// Columns are those of the table, nil for all.
+	// Columns are the table's columns, nil for all.
 	Columns []string
 	Page    int
 }

@@ -26,7 +26,8 @@ func TestForThisMachine(t *testing.T) {
 	handler := forHosts([]string{"hub.example"}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{
 		"localhost:8400": http.StatusOK, "LOCALHOST": http.StatusOK, "127.0.0.1:1": http.StatusOK,
-		"[::1]:8400": http.StatusOK, "[::1]": http.StatusOK, "hub.example": http.StatusOK, "evil.example": http.StatusMisdirectedRequest,
+		"[::1]:8400": http.StatusOK, "[::1]": http.StatusOK, "hub.example": http.StatusOK,
+		"evil.example":                http.StatusMisdirectedRequest,
 		"localhost.evil.example:8400": http.StatusMisdirectedRequest, "10.0.0.1:8400": http.StatusMisdirectedRequest,
 		"": http.StatusMisdirectedRequest,
 	} {

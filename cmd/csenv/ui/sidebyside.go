@@ -21,7 +21,7 @@ type sidePage struct {
 	// Title is what the scenario is about, "" if it is unknown.
 	Title string
 	Sides []side
-	// Trials are those of either run.
+	// Trials are the trials that either run played.
 	Trials []tab
 }
 

@@ -45,7 +45,7 @@ import (
 // leaderElectionID names the Lease for which replicas of the operator compete.
 const leaderElectionID = "csenv-manager"
 
-// version is that of the program.
+// version is the program's version.
 var version = "dev"
 
 // Main runs the program of a version.

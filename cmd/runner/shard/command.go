@@ -25,7 +25,7 @@ import (
 	"github.com/csenv/csenv/envserver/tracing/otlp"
 )
 
-// version is that of the program.
+// version is the program's version.
 var version = "dev"
 
 // Main runs the program of a version.

@@ -301,7 +301,7 @@ func (a *Tasks) Unknown(name string) string {
 	return fmt.Sprintf("unknown environment '%.64s': choose one of %s", name, strings.Join(a.names, ", "))
 }
 
-// IsTask reports whether the name of an environment is that of a task.
+// IsTask reports whether the name of an environment is a task's name.
 func (a *Tasks) IsTask(name string) bool { return name != a.kind }
 
 func (a *Tasks) serve(w http.ResponseWriter, r *http.Request, name string, route taskRoute) {

@@ -101,7 +101,7 @@ type Host struct {
 	Log      *slog.Logger
 }
 
-// Mesh connects a server with its peers. The nil Mesh is that of a server without peers.
+// Mesh connects a server with its peers. A server without peers has the nil Mesh.
 type Mesh struct {
 	Config
 	host   Host

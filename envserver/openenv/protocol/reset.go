@@ -78,7 +78,7 @@ type ResetOptions struct {
 	episode.Options
 	// Tag is nil for an episode that belongs to no run.
 	Tag *RunTag
-	// Split and Index are those of the Task API.
+	// Split and Index name an entry of the Task API.
 	Split string
 	Index *int64
 	// Row and Evaluation are those of AgileRL: a row of the split for training, or for evaluations.

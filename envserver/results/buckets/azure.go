@@ -106,7 +106,7 @@ func newAzureClient(address, name string, service azureblob.ServiceURLOptions) (
 var hostOfAzure = regexp.MustCompile(`^[a-z0-9]{3,24}(-secondary)?\.(z\d{1,2}\.blob\.storage\.azure\.net|` +
 	`blob\.core\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn))$`)
 
-// belongsToAzure reports whether an address is that of an account in Azure.
+// belongsToAzure reports whether an address belongs to an account in Azure.
 func belongsToAzure(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "https" && u.User == nil && hostOfAzure.MatchString(u.Host)

@@ -109,7 +109,7 @@ func calledFunction(message Object) Object {
 	return nil
 }
 
-// filterMessages are those of a request with the role.
+// filterMessages returns the messages of a request with the role.
 func filterMessages(asked Object, role string) []Object {
 	var out []Object
 	list, _ := asked["messages"].([]any)

@@ -37,7 +37,7 @@ func (p *PipeNet) Close() error {
 // Addr implements net.Listener.
 func (p *PipeNet) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// Dial connects to the listener. Its arguments are those of net.Dialer.DialContext.
+// Dial connects to the listener. It takes the arguments of net.Dialer.DialContext.
 func (p *PipeNet) Dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {

@@ -10,7 +10,7 @@ import (
 // Strip draws the reward of each step of an episode as a bar. If there are many steps, a bar is the
 // sum of several.
 type Strip struct {
-	// Rewards are those of the steps, from step 1.
+	// Rewards are the rewards of the steps, from step 1.
 	Rewards []float64
 	// Refused reports for each step whether its action was refused.
 	Refused []bool

@@ -42,7 +42,7 @@ type Page struct {
 	Nav []Link
 	// Search is the path of the search, "" for none.
 	Search string
-	// Version is that of the program.
+	// Version is the program's version.
 	Version string
 	// Notices are messages about what the page shows, such as that it is out of date.
 	Notices []string

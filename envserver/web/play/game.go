@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
-// options are those of a reset.
+// options are the options of a reset.
 type options struct {
 	Seed       int64  `json:"seed"`
 	Task       string `json:"task,omitempty"`

@@ -22,7 +22,7 @@ import (
 // a recorded verdict.
 type Review struct {
 	Heading string
-	// TicketID is that of the ticket in observations, "" for a workflow.
+	// TicketID is the ticket's id in observations, "" for a workflow.
 	TicketID string
 	Rows     []Row
 	// Invented are values of the reply without support in any text.

@@ -45,7 +45,7 @@ type Step struct {
 	Refused string
 	// Said is the text that the agent's model sent with the action.
 	Said string
-	// Reward is that of the step, and Total the sum of the rewards up to it.
+	// Reward is paid by the step, and Total is the sum of the rewards up to it.
 	Reward, Total float64
 	Items         []Item
 	// Marks are the sentences of the agent's message on which the grade rests, in their order.

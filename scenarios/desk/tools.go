@@ -42,9 +42,9 @@ type Tool struct {
 	// Show is set if the tool reads. It returns what is shown, or why nothing is.
 	Show func(*Desk, Args) (Shown, string)
 
-	// Check and Apply are set if the tool changes the records. Check returns why the change can't be
-	// made at all, "" if it can. Apply makes it, says what was done, and returns the new record, nil
-	// if there is none.
+	// Check and Apply are set if the tool changes the records. Check returns why the change can't
+	// be made at all, "" if it can. Apply makes it, says what was done, and returns the new record,
+	// nil if there is none.
 	Check func(*Records, *Effect) string
 	Apply func(*Records, *Effect) (done string, record any)
 	// After and Topics are the look-ups and the topics of the policy on which the change depends in

@@ -216,7 +216,7 @@ func showOrder(d *Desk, args Args) (Shown, string) {
 	case o == nil:
 		return Shown{}, "there is no order " + id
 	}
-	return Shown{Found: *o, OrderStatus: o.Status}, ""
+	return Shown{Found: o, OrderStatus: o.Status}, ""
 }
 
 func showPayments(d *Desk, args Args) (Shown, string) {

@@ -3,7 +3,6 @@ package desk
 import (
 	"iter"
 	"slices"
-	"sync"
 )
 
 // The names of tools that the policy and agents use.
@@ -96,16 +95,16 @@ var tools = []Tool{
 // ListTools are all tools of the desk, in the order in which agents are offered them.
 func ListTools() []Tool { return slices.Clone(tools) }
 
-var toolsByName = sync.OnceValue(func() map[string]*Tool {
+var toolsByName = func() map[string]*Tool {
 	byName := make(map[string]*Tool, len(tools))
 	for i := range tools {
 		byName[tools[i].Name] = &tools[i]
 	}
 	return byName
-})
+}()
 
 // FindTool returns the tool of a name, nil if there is none.
-func FindTool(name string) *Tool { return toolsByName()[name] }
+func FindTool(name string) *Tool { return toolsByName[name] }
 
 // ListToolNames lists the names of all tools, or of those that written workflows have.
 func ListToolNames(written bool) []string {

@@ -53,8 +53,8 @@ func (s *composedWorkflow) instantiate(seed int64) (*Workflow, error) {
 		return nil, err
 	}
 	w := &Workflow{
-		Rules: CaseRules, Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords, ScenarioID: s.ID, Version: s.Version,
-		Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
+		Rules: CaseRules, Category: s.Category(), Unasked: c.Unasked, AskWords: c.AskWords,
+		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now, Language: s.Language, Query: c.Query,
 		Customer: Customer{Name: c.Records.Customer.Name, AccountLevel: c.Records.Customer.Level,
 			Since: c.Records.Customer.Since},
 		Records: c.Records, Policy: c.Policy, Decision: &c.Decision,

@@ -36,9 +36,9 @@ func (m *minutesFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	minutes.FromYAML(d, n)
 	names := desk.ListToolNames(true)
 	*m = minutesFile{}
-	for _, e := range minutes {
+	for i, e := range minutes {
 		if !slices.Contains(names, e.Name) {
-			d.Failf(n, "unknown key %q%s", e.Name, source.SuggestWord(e.Name, names))
+			d.Failf(n.Content[2*i], "unknown key %q%s", e.Name, source.SuggestWord(e.Name, names))
 		}
 		(*m)[e.Name] = e.Value
 	}

@@ -57,11 +57,8 @@ const shortValue = 3
 func (l *linter) told(in *instance, a simAnswerFile, served string) {
 	drawn := 0
 	var missing []string
-	for _, p := range a.Text.Parts {
-		if p.Expr == nil {
-			continue
-		}
-		v := in.Format(p.Expr)
+	for e := range a.Text.Expressions() {
+		v := in.Format(e)
 		if !words.ContainsFold(served, v) {
 			missing = append(missing, v)
 		}

@@ -76,8 +76,8 @@ type Rules struct {
 	ChangesNeedLookUps bool
 	// OtherChangesSpoil means that a change that isn't required prevents the resolution.
 	OtherChangesSpoil bool
-	// PaysLookUpsApart means that all look-ups and questions together are paid a fixed sum, and that
-	// the resolution depends on the changes alone.
+	// PaysLookUpsApart means that all look-ups and questions together are paid a fixed sum, and
+	// that the resolution depends on the changes alone.
 	PaysLookUpsApart bool
 }
 

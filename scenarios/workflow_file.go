@@ -154,5 +154,6 @@ type limitsFile struct {
 // toolName is the name of a tool that written workflows have.
 type toolName string
 
-// minutesFile contains the duration of each tool on the simulated clock, nil for those of the table.
+// minutesFile contains the duration of each tool on the simulated clock, nil for those of the
+// table.
 type minutesFile map[string]int

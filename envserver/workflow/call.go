@@ -85,7 +85,7 @@ func (s *state) answer(record any, full result) result {
 	}
 	plain := result{OK: true}
 	switch r := record.(type) {
-	case desk.Order:
+	case *desk.Order:
 		plain.Order = new(r.Plain())
 	case desk.PaymentsView:
 		plain.Payments, plain.Refunds = r.Payments, r.Refunds

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/facts"
@@ -54,8 +53,8 @@ type Answer struct {
 	Answer string
 }
 
-// Statement is a fact in the words of a language. What and Stated are its name in the vocabulary and
-// the value as an agent states it.
+// Statement is a fact in the words of a language. What and Stated are its name in the vocabulary
+// and the value as an agent states it.
 type Statement struct {
 	Slot, Value, What, Stated string
 }
@@ -172,35 +171,32 @@ func appendNew[T comparable](to, from []T) []T {
 
 // write adds the texts.
 func (c *Composition) write(out *Case, w *world) error {
-	hidden := c.hides()
 	l := c.set.locales[c.Language]
-	values := func(name string) (string, bool) {
-		return values()[name](w, l), !hidden || name != orderValue
+	texts := newScope(w, l)
+	if c.hides() {
+		texts.Withheld = []string{orderValue}
 	}
 	voices := c.voices()
 	if len(voices) == 0 {
 		return fmt.Errorf("no voice of split %q has texts of the family and of every modifier", c.Split)
 	}
 	voice := voices[w.below("voice", len(voices))]
-	var b strings.Builder
-	c.family.says[c.Language][voice].render(&b, values)
+	out.Query, out.Voice = texts.say(c.family.says[c.Language][voice]), voice
 	for _, m := range c.modifiers {
 		if t := m.says[c.Language][voice]; t != nil && !m.Later {
-			b.WriteByte(' ')
-			t.render(&b, values)
+			out.Query += " " + texts.say(t)
 		}
 	}
-	out.Query, out.Voice = b.String(), voice
 	for _, topic := range c.topics() {
-		out.Answers = append(out.Answers, c.question(topic, voice, values))
+		out.Answers = append(out.Answers, c.question(topic, voice, texts))
 	}
 	for _, r := range out.Decision.Reads {
 		if r.Tool == desk.AskCustomer {
-			out.Questions = append(out.Questions, c.question(r.Key, voice, values))
+			out.Questions = append(out.Questions, c.question(r.Key, voice, texts))
 		}
 	}
 	if c.Tickets {
-		out.Ticket = c.ticket(out, w, values)
+		out.Ticket = c.ticket(out, w, texts)
 	}
 	replies := c.set.replies[c.Language]
 	if replies == nil {
@@ -210,7 +206,7 @@ func (c *Composition) write(out *Case, w *world) error {
 	if err := replies.write(out, w, l); err != nil {
 		return err
 	}
-	return out.setTrue()
+	return cmp.Or(texts.Err, out.setTrue())
 }
 
 // setTrue lists what the reply may tell besides its facts.
@@ -243,12 +239,10 @@ func (c *Composition) topics() []string {
 
 // question returns a topic with the customer's answer. A later request is part of the answer about
 // the order.
-func (c *Composition) question(topic, voice string, values func(name string) (string, bool)) Answer {
-	answer := c.tell(topic, voice, values)
+func (c *Composition) question(topic, voice string, texts *scope) Answer {
+	answer := c.tell(topic, voice, texts)
 	if m := c.later(); m != nil && topic == orderValue {
-		var b strings.Builder
-		m.says[c.Language][voice].render(&b, values)
-		answer += " " + b.String()
+		answer += " " + texts.say(m.says[c.Language][voice])
 	}
 	return Answer{Topic: topic, About: c.answer(topic).about[c.Language], Answer: answer}
 }
@@ -300,7 +294,7 @@ func (c *Composition) spoken() []string {
 // anyVoice is the voice of texts that fit every voice.
 const anyVoice = "any"
 
-func findWording(says map[string]map[string]text, language, voice string) text {
+func findWording(says map[string]map[string]*expr.Text, language, voice string) *expr.Text {
 	if t := says[language][voice]; t != nil {
 		return t
 	}
@@ -308,10 +302,8 @@ func findWording(says map[string]map[string]text, language, voice string) text {
 }
 
 // tell returns the customer's answer about a topic.
-func (c *Composition) tell(topic, voice string, values func(name string) (string, bool)) string {
-	var b strings.Builder
-	findWording(c.answer(topic).says, c.Language, voice).render(&b, values)
-	return b.String()
+func (c *Composition) tell(topic, voice string, texts *scope) string {
+	return texts.say(findWording(c.answer(topic).says, c.Language, voice))
 }
 
 func (c *Composition) answer(topic string) *answer {

@@ -33,20 +33,20 @@ type family struct {
 	*familyFile
 	specs     map[string]*spec
 	modifiers []*modifier
-	says      map[string]map[string]text // by language and voice
-	ticket    *ticketParts               // nil if the family has no tickets
+	says      map[string]map[string]*expr.Text // by language and voice
+	ticket    *ticketParts                     // nil if the family has no tickets
 }
 
 type modifier struct {
 	*modifierFile
 	specs   map[string]*spec
 	answers map[string]*answer
-	says    map[string]map[string]text
+	says    map[string]map[string]*expr.Text
 }
 
 type answer struct {
 	about map[string][]string // by language
-	says  map[string]map[string]text
+	says  map[string]map[string]*expr.Text
 	pos   source.Position
 }
 
@@ -64,7 +64,7 @@ func IsKind(kind string) bool { return strings.HasPrefix(kind, "Case") }
 func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	s := &Set{people: people, goods: &goods{}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
 		locales: expr.ListLocales(), replies: map[string]*replies{}}
-	c := &compiler{locales: s.locales}
+	c := &compiler{locales: s.locales, texts: map[string]*expr.Compiler{}}
 	var families []*familyFile
 	lists := map[string]*listFile{}
 	for _, f := range files {
@@ -117,6 +117,7 @@ func decodeFile[T any](d *source.Decoder, root *yaml.Node) *T {
 // compiler collects faults.
 type compiler struct {
 	locales map[string]*expr.Locale
+	texts   map[string]*expr.Compiler // by language
 	errs    []error
 }
 
@@ -196,17 +197,13 @@ func (c *compiler) specs(files source.Ordered[specFile]) map[string]*spec {
 	return out
 }
 
-func (c *compiler) wordings(files wordings) map[string]map[string]text {
-	out := map[string]map[string]text{}
+func (c *compiler) wordings(files wordings) map[string]map[string]*expr.Text {
+	out := map[string]map[string]*expr.Text{}
 	for _, language := range files {
 		c.language(language.Name, language.Pos)
-		out[language.Name] = map[string]text{}
+		out[language.Name] = map[string]*expr.Text{}
 		for _, voice := range language.Value {
-			t, err := parseText(voice.Value)
-			if err != nil {
-				c.errs = append(c.errs, err)
-			}
-			out[language.Name][voice.Name] = t
+			out[language.Name][voice.Name] = c.compileText(language.Name, voice.Value)
 		}
 	}
 	return out

@@ -3,8 +3,12 @@ package cases
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/google/cel-go/common/types"
 
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
@@ -12,32 +16,34 @@ import (
 
 // replies are the words of right replies in one language.
 type replies struct {
-	greetings, closings      []text
+	greetings, closings      []*expr.Text
 	unasked, second, worried string
 	askWords                 []string
-	outcomes                 map[string]string
+	outcomes                 map[string]*expr.Text // over the slots of a decision
 	slots                    map[string]slotFile
 	words                    map[string]string
 }
 
 func (c *compiler) replies(f *repliesFile) *replies {
-	r := &replies{greetings: c.texts(f.Greeting), closings: c.texts(f.Closing), unasked: f.Unasked, second: f.Second,
+	r := &replies{greetings: c.compileAll(f.Metadata.ID, f.Greeting),
+		closings: c.compileAll(f.Metadata.ID, f.Closing), unasked: f.Unasked, second: f.Second,
 		worried: f.Worried, askWords: f.AskWords,
-		outcomes: map[string]string{}, slots: map[string]slotFile{}, words: map[string]string{}}
+		outcomes: map[string]*expr.Text{}, slots: map[string]slotFile{}, words: map[string]string{}}
 	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.AskWords) == 0 {
 		c.failf(f.Metadata.Pos, "ask_words has at least one word")
 	}
 	if len(f.Greeting) == 0 || len(f.Closing) == 0 {
 		c.failf(f.Metadata.Pos, "greeting and closing need at least one wording each")
 	}
-	for _, o := range f.Outcomes {
-		r.outcomes[o.Name] = o.Value.Text
-	}
 	for _, s := range f.Slots {
 		if strings.Count(s.Value.Says, "%s") != 1 {
 			c.failf(s.Pos, "slot %s: says contains %%s once, in place of the value", s.Name)
 		}
 		r.slots[s.Name] = s.Value
+	}
+	slots := c.newTexts(f.Metadata.ID, slices.Sorted(maps.Keys(r.slots)))
+	for _, o := range f.Outcomes {
+		r.outcomes[o.Name] = c.compileWith(slots, o.Value)
 	}
 	for _, w := range f.Words {
 		r.words[w.Name] = w.Value.Text
@@ -57,11 +63,12 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 			return err
 		}
 		value := r.text(f, slot, l)
-		out.Facts = append(out.Facts, Statement{Slot: f.Slot, Value: value, What: what, Stated: cmp.Or(f.Word(), value)})
+		out.Facts = append(out.Facts,
+			Statement{Slot: f.Slot, Value: value, What: what, Stated: cmp.Or(f.Word(), value)})
 	}
 	var b strings.Builder
-	values := func(name string) (string, bool) { return values()[name](w, l), true }
-	pickItem(w, "greeting", r.greetings).render(&b, values)
+	texts := newScope(w, l)
+	b.WriteString(texts.say(pickItem(w, "greeting", r.greetings)))
 	if out.Ticket != nil && out.Voice == worriedVoice {
 		b.WriteString(" " + r.worried)
 	}
@@ -79,32 +86,38 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		}
 		b.WriteString(" " + about)
 	}
-	b.WriteByte(' ')
-	pickItem(w, "closing", r.closings).render(&b, values)
+	b.WriteString(" " + texts.say(pickItem(w, "closing", r.closings)))
 	out.Reply = b.String()
-	return nil
+	return texts.Err
 }
 
 // about returns the sentences about a decision: those of its outcome, and one for each value that
 // these don't contain.
 func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values string, err error) {
-	outcome, ok := r.outcomes[d.Outcome]
-	if !ok {
+	words := r.outcomes[d.Outcome]
+	if words == nil {
 		return "", "", fmt.Errorf("the replies have no words for the outcome %q", d.Outcome)
 	}
+	placed := map[string]bool{}
+	for e := range words.Expressions() {
+		for _, slot := range e.Variables {
+			placed[slot] = true
+		}
+	}
+	texts := expr.Scope{Vals: expr.Values{}, Loc: l}
 	var rest strings.Builder
 	for _, f := range d.Facts {
 		slot := r.slots[f.Slot]
-		value, mark := r.text(f, slot, l), "{{"+f.Slot+"}}"
-		if strings.Contains(outcome, mark) {
-			outcome = strings.ReplaceAll(outcome, mark, value)
+		value := r.text(f, slot, l)
+		if placed[f.Slot] && texts.Vals[f.Slot] == nil {
+			texts.Vals[f.Slot] = types.String(value)
 		} else {
 			rest.WriteString(" " + strings.Replace(slot.Says, "%s", value, 1))
 		}
 	}
-	if strings.Contains(outcome, "{{") {
-		return "", "", fmt.Errorf("the words for the outcome %q name a slot that it doesn't have: %q", d.Outcome,
-			outcome)
+	outcome = texts.Text(*words)
+	if texts.Err != nil {
+		return "", "", fmt.Errorf("the words for the outcome %q: %w", d.Outcome, texts.Err)
 	}
 	return outcome, rest.String(), nil
 }

@@ -3,85 +3,64 @@ package cases
 import (
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// text is a template: {{name}} is replaced by a value, and what is in [[ ]] is left out if it
-// contains a value that the customer doesn't give.
-type text []piece
-
-// piece is a literal, a value or an optional part.
-type piece struct {
-	literal, name string
-	optional      text
-}
-
-// parseText reads a template. Names are checked against the known ones.
-func parseText(raw source.Raw) (text, error) {
-	var t text
-	rest := raw.Text
-	for rest != "" {
-		i := strings.IndexAny(rest, "{[")
-		switch {
-		case i < 0:
-			return append(t, piece{literal: rest}), nil
-		case strings.HasPrefix(rest[i:], "{{"):
-			name, after, ok := strings.Cut(rest[i+2:], "}}")
-			if !ok {
-				return nil, raw.Pos.Errorf("{{ without }}")
-			}
-			if !isKnownValue(name) {
-				return nil, raw.Pos.Errorf("there is no value %q%s", name, source.SuggestWord(name, valueNames()))
-			}
-			t, rest = append(t, piece{literal: rest[:i]}, piece{name: name}), after
-		case strings.HasPrefix(rest[i:], "[["):
-			inner, after, ok := strings.Cut(rest[i+2:], "]]")
-			if !ok {
-				return nil, raw.Pos.Errorf("[[ without ]]")
-			}
-			part, err := parseText(source.Raw{Text: inner, Pos: raw.Pos})
-			if err != nil {
-				return nil, err
-			}
-			t, rest = append(t, piece{literal: rest[:i]}, piece{optional: part}), after
-		default:
-			t, rest = append(t, piece{literal: rest[:i+1]}), rest[i+1:]
-		}
+// compileText compiles a text of a language over the values of cases.
+func (c *compiler) compileText(language string, raw source.Raw) *expr.Text {
+	if c.texts[language] == nil {
+		c.texts[language] = c.newTexts(language, slices.Sorted(maps.Keys(values())))
 	}
-	return t, nil
+	return c.compileWith(c.texts[language], raw)
 }
 
-func isKnownValue(name string) bool { return values()[name] != nil }
+// compileWith compiles a text.
+func (c *compiler) compileWith(texts *expr.Compiler, raw source.Raw) *expr.Text {
+	t := &expr.Text{Template: expr.Template{Raw: raw}}
+	t.Compile(texts)
+	c.errs, texts.Errs = append(c.errs, texts.Errs...), nil
+	return t
+}
 
-func valueNames() []string { return slices.Sorted(maps.Keys(values())) }
-
-// render writes the template. values returns the text of a name, and false for one that the
-// customer doesn't give.
-func (t text) render(b *strings.Builder, values func(name string) (string, bool)) {
-	for _, p := range t {
-		switch {
-		case p.name != "":
-			value, _ := values(p.name)
-			b.WriteString(value)
-		case p.optional != nil:
-			if p.optional.given(values) {
-				p.optional.render(b, values)
-			}
-		default:
-			b.WriteString(p.literal)
-		}
+// newTexts returns a compiler of texts in a language, with variables that are texts.
+func (c *compiler) newTexts(language string, names []string) *expr.Compiler {
+	loc := c.locales[language]
+	if loc == nil { // which is a fault of its own
+		loc = c.locales[english]
 	}
+	l, err := expr.NewLanguage(loc)
+	if err != nil {
+		panic(err) // the built-in functions fit together
+	}
+	texts := expr.NewCompiler(l, loc)
+	for _, name := range names {
+		texts.Declare(name, cel.StringType)
+	}
+	return texts
 }
 
-func (t text) given(values func(name string) (string, bool)) bool {
-	for _, p := range t {
-		if p.name != "" {
-			if _, ok := values(p.name); !ok {
-				return false
+// scope renders texts with the values of a case, which it computes when a text has them.
+type scope struct {
+	expr.Scope
+	world *world
+}
+
+func newScope(w *world, l *expr.Locale, withheld ...string) *scope {
+	return &scope{expr.Scope{Vals: expr.Values{}, Loc: l, Withheld: withheld}, w}
+}
+
+func (s *scope) say(t *expr.Text) string {
+	for e := range t.Expressions() {
+		for _, name := range e.Variables {
+			if value := values()[name]; value != nil && s.Vals[name] == nil {
+				s.Vals[name] = types.String(value(s.world, s.Loc))
 			}
 		}
 	}
-	return true
+	return s.Text(*t)
 }

@@ -2,10 +2,10 @@ package cases
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/source"
 	"github.com/csenv/csenv/scenarios/triage"
 )
@@ -32,7 +32,7 @@ type ticketParts struct {
 }
 
 // subjects go with the voices for training and with the others.
-type subjects struct{ train, test []text }
+type subjects struct{ train, test []*expr.Text }
 
 func (s *Set) ticketParts(c *compiler, f *familyFile) *ticketParts {
 	out := &ticketParts{situations: s.named(c, f, f.Ticket.Situations, true), subjects: map[string]*subjects{}}
@@ -42,7 +42,8 @@ func (s *Set) ticketParts(c *compiler, f *familyFile) *ticketParts {
 		}
 	}
 	for _, language := range f.Ticket.Subjects {
-		out.subjects[language.Name] = &subjects{c.texts(language.Value.Train), c.texts(language.Value.Test)}
+		out.subjects[language.Name] = &subjects{c.compileAll(language.Name, language.Value.Train),
+			c.compileAll(language.Name, language.Value.Test)}
 		if len(language.Value.Train) == 0 || len(language.Value.Test) == 0 {
 			c.failf(f.Metadata.Pos, "ticket.subjects needs at least one text under train and one under test")
 		}
@@ -50,14 +51,10 @@ func (s *Set) ticketParts(c *compiler, f *familyFile) *ticketParts {
 	return out
 }
 
-func (c *compiler) texts(raw []source.Raw) []text {
-	out := make([]text, len(raw))
+func (c *compiler) compileAll(language string, raw []source.Raw) []*expr.Text {
+	out := make([]*expr.Text, len(raw))
 	for i, r := range raw {
-		t, err := parseText(r)
-		if err != nil {
-			c.errs = append(c.errs, err)
-		}
-		out[i] = t
+		out[i] = c.compileText(language, r)
 	}
 	return out
 }
@@ -66,18 +63,16 @@ func (c *compiler) texts(raw []source.Raw) []text {
 func (c *Composition) Category() string { return c.family.Ticket.Category }
 
 // ticket writes what only a ticket has.
-func (c *Composition) ticket(out *Case, w *world, values func(name string) (string, bool)) *Ticket {
+func (c *Composition) ticket(out *Case, w *world, texts *scope) *Ticket {
 	f := c.family.Ticket
 	t := &Ticket{Situation: c.situation(out), Category: f.Category, Alternates: f.Alternates}
 	from := c.family.ticket.subjects[c.Language].test
 	if slices.Contains(c.set.train, out.Voice) {
 		from = c.family.ticket.subjects[c.Language].train
 	}
-	var b strings.Builder
-	pickItem(w, "subject", from).render(&b, values)
-	t.Subject = b.String()
+	t.Subject = texts.say(pickItem(w, "subject", from))
 	for _, topic := range f.Answers {
-		t.Answers = append(t.Answers, c.tell(topic, out.Voice, values))
+		t.Answers = append(t.Answers, c.tell(topic, out.Voice, texts))
 	}
 	return t
 }

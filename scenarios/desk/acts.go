@@ -165,11 +165,13 @@ func (r *Records) cancel(e *Effect) (done string, record any) {
 }
 
 func (r *Records) irreplaceable(e *Effect) string {
-	problem := r.unordered(e)
-	if problem == "" && !slices.ContainsFunc(r.ShowOrder(e.OrderID).Items, func(it Item) bool { return it.SKU == e.SKU }) {
+	if problem := r.unordered(e); problem != "" {
+		return problem
+	}
+	if !slices.ContainsFunc(r.ShowOrder(e.OrderID).Items, func(it Item) bool { return it.SKU == e.SKU }) {
 		return fmt.Sprintf("order %s has no item %q", e.OrderID, e.SKU)
 	}
-	return problem
+	return ""
 }
 
 // replace changes no record: the parcel of a new item leaves after the episode.
@@ -214,7 +216,7 @@ func showOrder(d *Desk, args Args) (Shown, string) {
 	case o == nil:
 		return Shown{}, "there is no order " + id
 	}
-	return Shown{Found: *o, OrderStatus: o.Status}, ""
+	return Shown{Found: o, OrderStatus: o.Status}, ""
 }
 
 func showPayments(d *Desk, args Args) (Shown, string) {

@@ -3,7 +3,6 @@ package desk
 import (
 	"iter"
 	"slices"
-	"sync"
 )
 
 // The names of tools that the policy and agents use.
@@ -40,9 +39,9 @@ type Tool struct {
 	// Show is set if the tool reads. It returns what is shown, or why nothing is.
 	Show func(*Desk, Args) (Shown, string)
 
-	// Check and Apply are set if the tool changes the records. Check returns why the change can't be
-	// made at all, "" if it can. Apply makes it, says what was done, and returns the new record, nil
-	// if there is none.
+	// Check and Apply are set if the tool changes the records. Check returns why the change can't
+	// be made at all, "" if it can. Apply makes it, says what was done, and returns the new record,
+	// nil if there is none.
 	Check func(*Records, *Effect) string
 	Apply func(*Records, *Effect) (done string, record any)
 	// After and Topics are the look-ups and the topics of the policy on which the change depends in
@@ -94,16 +93,16 @@ var tools = []Tool{
 // ListTools are all tools of the desk, in the order in which agents are offered them.
 func ListTools() []Tool { return slices.Clone(tools) }
 
-var toolsByName = sync.OnceValue(func() map[string]*Tool {
+var toolsByName = func() map[string]*Tool {
 	byName := make(map[string]*Tool, len(tools))
 	for i := range tools {
 		byName[tools[i].Name] = &tools[i]
 	}
 	return byName
-})
+}()
 
 // FindTool returns the tool of a name, nil if there is none.
-func FindTool(name string) *Tool { return toolsByName()[name] }
+func FindTool(name string) *Tool { return toolsByName[name] }
 
 // ListToolNames lists the names of all tools, or of those that written workflows have.
 func ListToolNames(written bool) []string {

@@ -59,10 +59,10 @@ type compilable interface {
 // Compile compiles the field.
 func (t *Text) Compile(c *Compiler) {
 	t.Template = c.Template(t.Raw)
-	for _, p := range t.Parts {
-		if p.Expr != nil && !FitsType(p.Expr.Type, cel.StringType, cel.IntType, cel.TimestampType) {
-			c.Failf(p.Expr.pos, "expression %.120q is %s, which has no unique form as text", p.Expr.Source,
-				cel.FormatCELType(p.Expr.Type))
+	for e := range t.Expressions() {
+		if !FitsType(e.Type, cel.StringType, cel.IntType, cel.TimestampType) {
+			c.Failf(e.pos, "expression %.120q is %s, which has no unique form as text", e.Source,
+				cel.FormatCELType(e.Type))
 		}
 	}
 }

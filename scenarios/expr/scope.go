@@ -54,6 +54,8 @@ type Scope struct {
 	Vals Values
 	Loc  *Locale
 	Err  error
+	// Withheld are the variables without which [[ ]] is left out.
+	Withheld []string
 	// Rendered counts the bytes of the texts so far.
 	Rendered int
 }
@@ -105,11 +107,14 @@ func (in *Scope) render(t *Template) string {
 	}
 	var b strings.Builder
 	b.Grow(min(len(t.Text), maxText)) // a value is about as long as its expression
-	for _, p := range t.Parts {
-		if p.Expr == nil {
+	for _, p := range t.parts {
+		switch {
+		case p.expr != nil:
+			b.WriteString(in.Format(p.expr))
+		case p.optional == nil:
 			b.WriteString(p.literal)
-		} else {
-			b.WriteString(in.Format(p.Expr))
+		case !p.optional.uses(in.Withheld):
+			b.WriteString(in.render(p.optional))
 		}
 		if b.Len() > maxText {
 			break

@@ -23,6 +23,7 @@ func testCompiler(t *testing.T) *Compiler {
 	c.Declare("name", cel.StringType)
 	c.Declare("seats", cel.IntType)
 	c.Declare("due", cel.TimestampType)
+	c.Declare("owes", cel.StringType)
 	c.Declare("over", cel.BoolType)
 	c.Declare("any", cel.DynType)
 	return c
@@ -30,9 +31,9 @@ func testCompiler(t *testing.T) *Compiler {
 
 func testScope() *Scope {
 	return &Scope{Loc: ListLocales()["en"], Vals: Values{
-		"name": types.String("Ada"), "seats": types.Int(12), "over": types.True, "any": types.True,
+		"name": types.String("Ada"), "seats": types.Int(12), "owes": types.String("9"), "over": types.True, "any": types.True,
 		"due": types.Timestamp{Time: time.Date(2026, 3, 14, 9, 5, 0, 0, time.UTC)},
-	}}
+	}, Withheld: []string{"owes"}}
 }
 
 func scalar(text, tag string) source.Raw {
@@ -68,6 +69,12 @@ func TestText(t *testing.T) {
 		"braces in quotes":    {text: "{{ '}}' + name }}", want: "}}Ada"},
 		"escaped quote":       {text: `{{ 'a\'}}' }}`, want: "a'}}"},
 		"dynamic text":        {text: "{{ dyn(name) }}", want: "Ada"},
+		"optional":            {text: "{{ name }}[[ of {{ seats }}]]!", want: "Ada of 12!"},
+		"withheld":            {text: "{{ name }}[[ owes {{ '$' + owes }}]]!", want: "Ada!"},
+		"withheld elsewhere":  {text: "{{ owes }}[[ by {{ due }}]]", want: "9 by March 14, 2026"},
+		"unclosed option":     {text: "[[ {{ name }}", err: "t.yaml:7: [[ without its ]]"},
+		"misspelt option":     {text: "a [[ {{ nam }} ]]", err: `did you mean "name"?`},
+		"bool in an option":   {text: "[[{{ over }}]]", err: "is bool, which has no unique form as text"},
 		"unclosed":            {text: "{{ name", err: "t.yaml:7: {{ without its }}"},
 		"unopened":            {text: "name }}", err: "t.yaml:7: }} without its {{"},
 		"nested":              {text: "{{ {{ name }} }}", err: "{{ within {{ }}: join the pieces with +"},

@@ -93,42 +93,25 @@ func (f workflow) print(w io.Writer) {
 func (f workflow) printHidden(w io.Writer) {
 	view.WriteHeading(w, "behind the tools (served only by them)")
 	if f.Rules.PlainRecords {
-		printRecords(w, f.Records.Plain())
+		r := f.Records.Plain()
+		writeRecords(w, "order", r.Orders)
+		writeRecords(w, "payment", r.Payments)
+		writeRecords(w, "refund", r.Refunds)
+		writeRecords(w, "case", r.Cases)
 	} else {
-		printDesk(w, &f.Records)
+		view.WriteField(w, "customer", view.FormatYAML(f.Records.ShowCustomer()))
+		writeRecords(w, "order", f.Records.Orders)
+		writeRecords(w, "parcel", f.Records.Shipments)
+		writeRecords(w, "payment", f.Records.Payments)
 	}
 	for _, fault := range f.Faults {
 		view.WriteField(w, "fault", fmt.Sprintf("call %d of %s answers %s", fault.Call, fault.Action, fault.Error))
 	}
 }
 
-// printRecords writes the records of a written workflow.
-func printRecords(w io.Writer, r desk.PlainRecords) {
-	for _, o := range r.Orders {
-		view.WriteField(w, "order", view.FormatYAML(o))
-	}
-	for _, p := range r.Payments {
-		view.WriteField(w, "payment", view.FormatYAML(p))
-	}
-	for _, refund := range r.Refunds {
-		view.WriteField(w, "refund", view.FormatYAML(refund))
-	}
-	for _, c := range r.Cases {
-		view.WriteField(w, "case", view.FormatYAML(c))
-	}
-}
-
-// printDesk writes the records of a generated case.
-func printDesk(w io.Writer, r *desk.Records) {
-	view.WriteField(w, "customer", view.FormatYAML(r.ShowCustomer()))
-	for _, o := range r.Orders {
-		view.WriteField(w, "order", view.FormatYAML(o))
-	}
-	for _, s := range r.Shipments {
-		view.WriteField(w, "parcel", view.FormatYAML(s))
-	}
-	for _, p := range r.Payments {
-		view.WriteField(w, "payment", view.FormatYAML(p))
+func writeRecords[T any](w io.Writer, name string, records []T) {
+	for _, r := range records {
+		view.WriteField(w, name, view.FormatYAML(r))
 	}
 }
 

@@ -20,7 +20,7 @@ func FormatEndpoint(env *v1alpha1.CustomerSupportEnv) string {
 	return fmt.Sprintf("ws://%s.%s.svc:%d", env.Name, env.Namespace, v1alpha1.EnvironmentPort)
 }
 
-// available decide whether the pool accepts sessions.
+// available says whether the pool accepts sessions.
 var available = []Rule{
 	{Reason: v1alpha1.ReasonSuspended, Stage: Available, State: isFalse, When: "`operatingMode` is `Suspended`",
 		Advice: "To start servers, set it to Running",
@@ -61,7 +61,7 @@ var available = []Rule{
 		}},
 }
 
-// progressing decide whether the pool is still changing to the state of its spec.
+// progressing says whether the pool is still changing to the state of its spec.
 var progressing = []Rule{
 	{Reason: v1alpha1.ReasonProgressDeadlineExceeded, Stage: Progressing, State: isFalse, Event: warning,
 		When: "the rolling update exceeded the Deployment's deadline", Advice: seeDegraded,
@@ -105,7 +105,7 @@ func isRollingOut(p *pass) bool {
 		p.counts.Ready+p.counts.Full < p.wanted()
 }
 
-// scaling decide whether minReplicas or maxReplicas limits autoscaling.
+// scaling says whether minReplicas or maxReplicas limits autoscaling.
 var scaling = []Rule{
 	{Reason: v1alpha1.ReasonAtMaximum, Stage: ScalingLimited, State: isTrue,
 		When:   "the sessions need more servers than `maxReplicas`",

@@ -17,7 +17,7 @@ import (
 // createPack is the advice for a pack without files.
 const createPack = "Create it from the pack's folder"
 
-// faults find the first fault, because the others often follow from it: of the pool's
+// faults are asked for the first fault, because the others often follow from it: of the pool's
 // objects, then of its pods, then of its servers.
 var faults = slices.Concat([]Rule{
 	{Reason: v1alpha1.ReasonNameTaken, Stage: Degraded, State: isTrue, Event: warning,
@@ -102,8 +102,8 @@ var faults = slices.Concat([]Rule{
 		Check: func(*pass) rule.Finding { return found("No faults found.") }},
 })
 
-// serverFaults check the faulty server. The first server counts that one of them holds for, in order
-// of their names.
+// serverFaults are asked about one server. The first server that one of them holds for counts, in
+// order of their names.
 var serverFaults = []Rule{
 	{Reason: v1alpha1.ReasonNodeLost, Stage: Degraded | ofServer, State: isTrue, Event: warning,
 		When: "the node of a server doesn't answer",

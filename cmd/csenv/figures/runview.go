@@ -160,9 +160,9 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints, public bool) {
 	v.Verdict, v.Mute = VerdictOf(run), MuteOf(run)
 	if public {
-		// The names of criteria and gates can tell what is right.
+		// The names of parts can tell what is right.
 		lost = slices.DeleteFunc(slices.Clone(lost), func(l source.LostPoints) bool {
-			return l.Kind != source.LostDimension
+			return l.Part != ""
 		})
 	}
 	v.Lost = lostRows(lost, v.Episodes)

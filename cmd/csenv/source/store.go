@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -298,9 +297,7 @@ func (s *Sum) lostPoints() []LostPoints {
 			out = append(out, LostPoints{parts[0], parts[1], parts[2], t.Episodes, t.Points})
 		}
 	}
-	slices.SortFunc(out, func(a, b LostPoints) int {
-		return cmp.Or(cmp.Compare(b.Points, a.Points), cmp.Compare(a.Reason(), b.Reason()))
-	})
+	sortLost(out)
 	return out
 }
 

@@ -98,7 +98,7 @@ func TestPagesOfFigures(t *testing.T) {
 			"oracle is better (95 % interval", "<b>3</b><span>better in oracle</span>",
 			paths["noop"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">&#43;1.0000<"}, []string{"style="}},
 		"two transcripts": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("noop") + "&task=ticket-resolve&scenario=B06&trial=1",
-			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Given and gold"}, nil},
+			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Lost: no reply to the customer"}, nil},
 		"two transcripts without a scenario": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("noop"), false, 400,
 			[]string{"choose a scenario on the page Compare"}, nil},
 		"public updates of a comparison": {"/compare/live", true, 403, []string{"Forbidden"}, nil},

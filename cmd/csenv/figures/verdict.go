@@ -231,9 +231,14 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		), path("category", worst.Name)})
 	}
 	if len(v.Lost) > 0 {
-		most := slices.MaxFunc(v.Lost, func(a, b LostRow) int { return cmp.Compare(a.Episodes, b.Episodes) })
-		v.Looks = append(v.Looks, Look{fmt.Sprintf("Most frequent reason for lost points: %s (%s), in %s.", most.Name,
-			most.Task, view.FormatCount(int(most.Episodes), "episode")), most.Path})
+		most := v.Lost[0]
+		text := fmt.Sprintf("Most points are lost in %s", most.Name)
+		if len(v.Lost) > 1 && v.Lost[1].Part != "" {
+			most = v.Lost[1]
+			text += ", for " + most.Name
+		}
+		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s (%s), in %s.", text, most.Task,
+			view.FormatCount(int(most.Episodes), "episode")), most.Path})
 	}
 	if e := run.Status.Episodes; e != nil && e.Failed > 0 {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+

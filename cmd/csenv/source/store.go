@@ -268,6 +268,9 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, err
 	}
 	sum.conclude(run, m.Plan)
+	if err := s.setStanding(ctx, folder, run); err != nil {
+		return nil, err
+	}
 	table := tableOf(sum.Ledger)
 	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Lost: sum.lostPoints(), table: table,
 		Stored: &StoredFigures{sum.Claimed, sum.Broken, sum.Problem},
@@ -326,8 +329,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 			Why: evaluation.AllCounted, Mute: sums.Mute},
 	)
 	if !ended {
-		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
-			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}
+		outcome = evaluation.Outcome{State: evaluation.Running, Reason: v1alpha1.ReasonRunning}
 	}
 	if claimed > 0 {
 		outcome.Message += fmt.Sprintf(" %s stored without a valid receipt: no server vouches for their scores, which "+

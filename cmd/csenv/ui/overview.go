@@ -118,7 +118,7 @@ type runFilter struct {
 	// were in trouble.
 	Columns  []string
 	troubled bool
-	Page    int
+	Page     int
 }
 
 const (

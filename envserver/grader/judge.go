@@ -86,7 +86,7 @@ type Verdict struct {
 	// Case is the digest of the judged case, set if the verdict is stored.
 	Case   string `json:"case,omitempty"`
 	Status Status `json:"status"`
-	// Criteria are Q1 to Q8 in order.
+	// Criteria are those of the judge's rubric, in its order.
 	Criteria []Criterion `json:"criteria"`
 	// Harm contains a model's answers to the claims about harm. An accepted answer of met has a
 	// gate.
@@ -94,9 +94,6 @@ type Verdict struct {
 	// Letter is a model's answer to whether the reply is a letter that may be sent. An answer of
 	// unmet has a gate. It is nil without a model.
 	Letter *Evidence `json:"letter,omitempty"`
-	// Invented lists values without support in any text that the agent could read, each of which
-	// cost points, in stored verdicts of rules that no longer exist.
-	Invented []string `json:"invented,omitempty"`
 	// Gates are the gates that the reply tripped, in the order in which they are checked.
 	Gates []Gate `json:"gates,omitempty"`
 	// PreGate is the sum of the criteria.
@@ -149,7 +146,12 @@ const (
 
 // Criterion is the earned and the maximum points of one criterion.
 type Criterion struct {
-	ID      string `json:"id"`
+	// ID names the criterion in words, as "next step".
+	ID string `json:"id"`
+	// Step is the number of the action for which points were deducted, and Action its type. Other
+	// criteria have neither.
+	Step    int    `json:"step,omitempty"`
+	Action  string `json:"action,omitempty"`
 	Earned  int64  `json:"earned"`
 	Offered int64  `json:"offered"`
 	// Reason states what is missing.
@@ -158,30 +160,24 @@ type Criterion struct {
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
-// criterionNames are short names of the rubric's criteria.
-var criterionNames = map[string]string{
-	"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
-	"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
-}
-
-// Title is the criterion's id and, if the rubric has it, its short name.
-func (c Criterion) Title() string {
-	if name, known := criterionNames[c.ID]; known {
-		return c.ID + " " + name
-	}
-	return c.ID
-}
-
 // The verdicts on a claim.
 const (
 	Met   = "met"
 	Unmet = "unmet"
 )
 
+// Claim identifies a statement about a reply that a model decides.
+type Claim struct {
+	// Kind is the id of a criterion or of a kind of harm, or "letter".
+	Kind string `json:"claim"`
+	// About is the id of the scenario's fact or question that the statement is about, "" if it is
+	// about the whole reply.
+	About string `json:"about,omitempty"`
+}
+
 // Evidence is a judge's answer to a claim.
 type Evidence struct {
-	// Claim is the claim's id.
-	Claim   string `json:"claim"`
+	Claim
 	Verdict string `json:"verdict"`
 	// Quote contains the words of the reply on which the verdict rests. A claim isn't met without
 	// them.
@@ -193,9 +189,12 @@ type Evidence struct {
 
 // Gate is a condition that caps the points of a reply.
 type Gate struct {
-	ID     string `json:"id"`
-	Cap    int64  `json:"cap"`
+	ID  string `json:"id"`
+	Cap int64  `json:"cap"`
+	// Reason completes "the reply …".
 	Reason string `json:"reason"`
+	// Quote contains the words of the reply on which the gate rests, "" if it rests on all of it.
+	Quote string `json:"quote,omitempty"`
 }
 
 // Bounded is a judge whose judgements take at most a time: all those of a step do, so that no

@@ -2,7 +2,10 @@
 // task's name asks this table.
 package tasks
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // The environments, as servers, plans and recordings name them.
 const (
@@ -37,19 +40,30 @@ type Task struct {
 	Generated bool
 	// Replies tells that a judge grades what the agent writes.
 	Replies bool
+	// Verb and Noun are what an agent does, as "Resolves" and "tickets".
+	Verb, Noun string
 }
 
 // table has the default task of each environment first.
 var table = []Task{
-	{Name: TicketClassify, Environment: Ticket, PassScore: 800_000, MaxSteps: 4},
-	{Name: TicketResolve, Environment: Ticket, PassScore: 750_000, MaxSteps: 10, Replies: true},
-	{Name: QueueManagement, Environment: Ticket, PassScore: 850_000, MaxSteps: 40, Replies: true},
-	{Name: "order-inquiry", Environment: Workflow, PassScore: 750_000, Class: "simple"},
-	{Name: "refund", Environment: Workflow, PassScore: 750_000, Class: "medium"},
-	{Name: "payment-exception", Environment: Workflow, PassScore: 750_000, Class: "complex"},
-	{Name: "case-easy", Environment: Workflow, PassScore: 750_000, Class: "easy", Generated: true},
-	{Name: "case-medium", Environment: Workflow, PassScore: 750_000, Class: "medium", Generated: true},
-	{Name: "case-hard", Environment: Workflow, PassScore: 750_000, Class: "hard", Generated: true},
+	{Name: TicketClassify, Environment: Ticket, PassScore: 800_000, MaxSteps: 4,
+		Verb: "Classifies", Noun: "tickets"},
+	{Name: TicketResolve, Environment: Ticket, PassScore: 750_000, MaxSteps: 10, Replies: true,
+		Verb: "Resolves", Noun: "tickets"},
+	{Name: QueueManagement, Environment: Ticket, PassScore: 850_000, MaxSteps: 40, Replies: true,
+		Verb: "Manages", Noun: "queues"},
+	{Name: "order-inquiry", Environment: Workflow, PassScore: 750_000, Class: "simple",
+		Verb: "Handles", Noun: "workflows"},
+	{Name: "refund", Environment: Workflow, PassScore: 750_000, Class: "medium",
+		Verb: "Handles", Noun: "workflows"},
+	{Name: "payment-exception", Environment: Workflow, PassScore: 750_000, Class: "complex",
+		Verb: "Handles", Noun: "workflows"},
+	{Name: "case-easy", Environment: Workflow, PassScore: 750_000, Class: "easy", Generated: true,
+		Verb: "Handles", Noun: "cases"},
+	{Name: "case-medium", Environment: Workflow, PassScore: 750_000, Class: "medium", Generated: true,
+		Verb: "Handles", Noun: "cases"},
+	{Name: "case-hard", Environment: Workflow, PassScore: 750_000, Class: "hard", Generated: true,
+		Verb: "Handles", Noun: "cases"},
 }
 
 // Find returns a task, and whether there is one of that name.
@@ -82,6 +96,22 @@ func OfWorkflow(class string, generated bool) string {
 		return ""
 	}
 	return table[at].Name
+}
+
+// Describe is what an agent does in episodes of these tasks: a verb and the noun of its object, which
+// is "episodes" if the tasks differ, if there are none, or if one is unknown.
+func Describe(names ...string) (verb, noun string) {
+	for i, name := range names {
+		task, ok := Find(name)
+		if !ok || i > 0 && task.Noun != noun {
+			return "Passes", "episodes"
+		}
+		if i > 0 && task.Verb != verb {
+			task.Verb = "Passes"
+		}
+		verb, noun = task.Verb, task.Noun
+	}
+	return cmp.Or(verb, "Passes"), cmp.Or(noun, "episodes")
 }
 
 // mixedPassScore is the pass score of a run whose tasks have different ones.

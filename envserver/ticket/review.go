@@ -28,8 +28,9 @@ type Reviewed struct {
 	Timed    bool
 	Answered int
 	Factor   int64
-	// Weight is that of the ticket in a queue, or 0.
-	Weight int64
+	// Weight is that of the ticket in a queue, otherwise 1. The sum over all tickets of weight,
+	// factor and points, divided by Best, is the score.
+	Weight, Best int64
 }
 
 // ReviewTickets returns the tickets of the current episode, or nil if the environment is another
@@ -48,7 +49,8 @@ func ReviewTickets(env episode.Environment) []Reviewed {
 			whole = &scenarios.Ticket{Served: t.ticket.Served}
 		}
 		out[i] = Reviewed{ID: t.id, Ticket: whole, Decisions: t.decisions(), Rubric: s.task.rubric,
-			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t)}
+			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t),
+			Weight: 1, Best: s.optimum.WeightedScore}
 		if out[i].Stated = t.stated; out[i].Replied && err == nil {
 			told := e.kind.reader.TellTicket(whole, t.written(), t.stated)
 			out[i].Told = &told

@@ -28,7 +28,7 @@ func (m *model) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 		return grader.Verdict{Status: grader.StatusError, Cause: grader.CauseTimeout}, m.err
 	}
 	return grader.Verdict{Judge: m.Name(), Status: grader.StatusOK, Gates: m.gates,
-		Letter: &grader.Evidence{Claim: "letter", Verdict: grader.Met}}, nil
+		Letter: &grader.Evidence{Claim: grader.Claim{Kind: "letter"}, Verdict: grader.Met}}, nil
 }
 
 // judgedBy starts a workflow whose letters a judge reads.

@@ -18,8 +18,9 @@ type Reviewed struct {
 	Stated []facts.Fact
 	// Told is what the reply tells the customer, nil without a reply.
 	Told *grader.Told
-	// Met reports for each goal of the workflow whether it is met.
-	Met []bool
+	// Done reports for each step of the workflow whether it was done, and Met for each goal whether
+	// it is met.
+	Done, Met []bool
 }
 
 // ReviewCase returns the case of the current episode, or nil if the environment is another one.
@@ -29,7 +30,8 @@ func ReviewCase(env episode.Environment) *Reviewed {
 		return nil
 	}
 	s := e.state
-	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Stated: s.stated, Told: s.told}
+	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Stated: s.stated, Told: s.told,
+		Done: slices.Clone(s.satisfied)}
 	for _, goal := range s.workflow.Goal {
 		r.Met = append(r.Met, s.meets(goal))
 	}

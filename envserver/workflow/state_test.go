@@ -118,8 +118,8 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	}
 	want.Verdicts = []json.RawMessage{[]byte(`{"judge":"rules","status":"ok","criteria":[` +
 		`{"id":"steps","earned":800,"offered":800},{"id":"resolution","earned":500,"offered":500},` +
-		`{"id":"action 1 check_order_status","earned":-20,"offered":0,"reason":"a needless look-up"},` +
-		`{"id":"action 5 respond_user","earned":-20,"offered":0,"reason":"more steps than the case needs"}],` +
+		`{"id":"penalty","step":1,"action":"check_order_status","earned":-20,"offered":0,"reason":"a needless look-up"},` +
+		`{"id":"penalty","step":5,"action":"respond_user","earned":-20,"offered":0,"reason":"more steps than the case needs"}],` +
 		`"preGate":500,"postGate":500,"right":true}`)}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)

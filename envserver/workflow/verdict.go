@@ -1,10 +1,6 @@
 package workflow
 
-import (
-	"fmt"
-
-	"github.com/csenv/csenv/envserver/grader"
-)
+import "github.com/csenv/csenv/envserver/grader"
 
 // verdict explains the points of an ended episode by what was done: the required steps that were,
 // the resolution, and each penalty. It doesn't say what else would have been right, because the
@@ -24,7 +20,7 @@ func (s *state) verdict() grader.Verdict {
 		{ID: "resolution", Earned: s.earnedResolution, Offered: s.offeredResolution()},
 	}
 	for _, f := range s.fined() {
-		v.Criteria = append(v.Criteria, grader.Criterion{ID: fmt.Sprintf("action %d %s", f.step, f.action),
+		v.Criteria = append(v.Criteria, grader.Criterion{ID: "penalty", Step: f.step, Action: f.action,
 			Earned: -f.points, Reason: f.why})
 	}
 	return v

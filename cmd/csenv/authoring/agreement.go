@@ -207,8 +207,5 @@ func explainVerdict(v *grader.Verdict) string {
 	for _, g := range v.Gates {
 		fmt.Fprintf(&text, "%s at most %d: %s. ", g.ID, g.Cap, g.Reason)
 	}
-	for _, value := range v.Invented {
-		fmt.Fprintf(&text, "invented %s. ", value)
-	}
 	return printable.EscapeText(text.String())
 }

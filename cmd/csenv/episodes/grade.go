@@ -3,7 +3,6 @@ package episodes
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -30,12 +29,6 @@ func printGrade(w io.Writer, g record.Grade) {
 			s.Rows = append(s.Rows, []string{d.Name, earned, offered, bar.Text(20)})
 		}
 		fmt.Fprintln(w)
-		if slices.ContainsFunc(g.Dimensions, func(d score.Dimension) bool {
-			return d.Name == "penalties" && d.Earned < 0
-		}) {
-			s.Note = "penalties: 0.100 for each wrong, repeated, early, forbidden or malformed action, 0.020 for " +
-				"each needless look-up or step beyond those required, 0.200 for reaching the step limit"
-		}
 		view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	}
 }

@@ -53,6 +53,10 @@ func TestReview(t *testing.T) {
 	verdict := func(criteria ...grader.Criterion) grader.Verdict {
 		return grader.Verdict{Status: grader.StatusOK, PostGate: 120, Criteria: criteria}
 	}
+	answer := func(kind, about, verdict, quote string) grader.Evidence {
+		return grader.Evidence{Claim: grader.Claim{Kind: kind, About: about}, Verdict: verdict, Quote: quote}
+	}
+	points := .5
 	tests := map[string]struct {
 		action  string
 		outcome score.Outcome
@@ -61,23 +65,25 @@ func TestReview(t *testing.T) {
 		never   string
 	}{
 		"nothing": {action: `{"action_type":"resolve"}`, outcome: score.Scored,
-			want: []string{"category - billing 0.000 of 0.200 not set", "decision resolve resolve 0.200 of 0.200",
-				"f1 refund_amount missing", "reply - 0.000 of 0.500 no reply was sent"}},
+			want: []string{"category not set billing 0.000 of 0.200", "decision resolve resolve 0.200 of 0.200",
+				"refund amount not stated $", "reply none 0.000 of 0.500", "sum 0.200 of 1.000"}},
 		"a wrong team": {action: `{"action_type":"submit","decision":"escalate","team":"trade",` + reply + `}`,
 			outcome: score.Scored, want: []string{"decision escalate to trade resolve 0.000 of 0.200 an agent may"}},
 		"a model's answers": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Scored,
-			verdict: verdict(grader.Criterion{ID: "Q1", Earned: 80, Offered: 160, Reason: "f5 contradicted",
-				Evidence: []grader.Evidence{{Claim: "Q1.f1", Verdict: grader.Met, Quote: "too much"}}},
-				grader.Criterion{ID: "Q2", Earned: 50, Offered: 100},
-				grader.Criterion{ID: "Q3", Earned: 30, Offered: 60, Reason: "not answered in full: q2"},
-				grader.Criterion{ID: "Q5", Earned: 40, Offered: 40,
-					Evidence: []grader.Evidence{{Claim: "Q5", Verdict: grader.Met, Quote: "sorry"}}}),
-			want: []string{`f1 overcharge stated $`, `the judge: met, by`, "f5 arrival contradicted", "Q2 next step in part",
-				"q1 answered By how", "q2 open Can it", "Q5 the judge: met, by", "reply sent 0.120 of 0.500"}},
+			verdict: verdict(grader.Criterion{ID: "facts", Earned: 80, Offered: 160, Reason: "1 of 2 are missing",
+				Evidence: []grader.Evidence{answer("facts", "f1", grader.Met, "too much"), answer("facts", "f5", grader.Unmet, "")}},
+				grader.Criterion{ID: "next step", Earned: 50, Offered: 100},
+				grader.Criterion{ID: "questions answered", Earned: 30, Offered: 60, Evidence: []grader.Evidence{
+					answer("questions answered", "q1", grader.Met, "too much"), answer("questions answered", "q2", grader.Unmet, "")}},
+				grader.Criterion{ID: "empathy", Earned: 40, Offered: 40,
+					Evidence: []grader.Evidence{answer("empathy", "", grader.Met, "sorry")}}),
+			want: []string{`refund amount told $`, `the judge: met, by`, "arrives by not told", "next step 0.050 of 0.100",
+				"By how much were we answered", "open the judge: unmet", "empathy 0.040 of 0.040 the judge: met",
+				"reply 0.120 of 0.500"}},
 		"an unread reply": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Scored,
-			verdict: verdict(grader.Criterion{ID: "Q1", Offered: 160}), want: []string{"f1 overcharge missing"}},
+			verdict: verdict(grader.Criterion{ID: "facts", Offered: 160}), want: []string{"refund amount not stated"}},
 		"without a grade": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Errored,
-			want: []string{"category - billing not set", "f1 refund_amount"}, never: " of 0.500"},
+			want: []string{"category not set billing\n", "refund amount"}, never: " of 0.500"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,8 +102,8 @@ func TestReview(t *testing.T) {
 				final.Verdicts[0] = json.RawMessage(`{"ticket_id":"` + said.TicketID + `",` + string(raw[1:]))
 			}
 			var out bytes.Buffer
-			grade := record.Grade{Outcome: tt.outcome, Verdicts: final.Verdicts}
-			for _, r := range transcript.ReviewOf(grade, env) {
+			reviews, _ := transcript.ReviewOf(record.Grade{Outcome: tt.outcome, Score: &points, Verdicts: final.Verdicts}, env)
+			for _, r := range reviews {
 				printReview(&out, r)
 			}
 			got := rows(out.String())
@@ -121,12 +127,12 @@ func TestTranscriptWithoutTheScenario(t *testing.T) {
 	}
 	e := record.Episode{Environment: "ticket", Task: tasks.TicketResolve, Scenario: "X99", Grade: record.Grade{
 		Outcome:  score.Scored,
-		Verdicts: []json.RawMessage{json.RawMessage(`{"criteria":[{"id":"Q1","reason":"f1 missing"}]}`)}}}
+		Verdicts: []json.RawMessage{json.RawMessage(`{"criteria":[{"id":"facts","reason":"1 of 2 are missing"}]}`)}}}
 	var out bytes.Buffer
 	if err := PrintTranscript(t.Context(), &out, catalog, e); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"f1 missing", "\ngold unknown: scenario X99 isn't in the catalogue\n"} {
+	for _, want := range []string{"1 of 2 are missing", "\ngold unknown: scenario X99 isn't in the catalogue\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, out.String())
 		}

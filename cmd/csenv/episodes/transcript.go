@@ -13,7 +13,6 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -68,13 +67,13 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 		printItems(w, step.Items)
 	}
 	printGrade(w, e.Grade)
-	for _, r := range t.Reviews {
-		if t.Unknown == "" {
-			printReview(w, r)
-		} else {
-			printVerdict(w, r)
-		}
+	if t.Lost != "" {
+		view.WriteParagraph(w, "", "\nLost: "+t.Lost+".")
 	}
+	for _, r := range t.Reviews {
+		printReview(w, r)
+	}
+	printTotals(w, t.Totals)
 	if t.Unknown != "" {
 		view.WriteParagraph(w, "", "\ngold unknown: "+t.Unknown)
 	}
@@ -163,59 +162,33 @@ func printAction(w io.Writer, a transcript.Action) {
 	view.WriteField(w, "facts", strings.Join(stated, "\n"))
 }
 
-// printReview writes what the agent gave beside the gold, with the points of each criterion.
+// printReview writes what the agent gave beside the gold, with the points of each criterion. Without
+// the gold it is a recorded verdict.
 func printReview(w io.Writer, r transcript.Review) {
 	view.WriteHeading(w, r.Heading)
-	s := view.Section{Header: []string{"criterion", "given", "gold", "points", "why"}, Note: describeInvented(r)}
-	for _, row := range r.Rows {
-		s.Rows = append(s.Rows,
-			[]string{formatCriterion(row), row.Given, row.Gold, row.Points.String(), explainRow(row)})
+	if r.Other != nil {
+		view.WriteParagraph(w, "  ", view.FormatYAML(r.Other))
 	}
-	view.Document{Sections: []view.Section{s}}.Print(w, "table")
+	s := view.Section{Header: []string{"criterion", "given", "gold", "points", "why"}}
+	for _, row := range r.Rows {
+		why := row.Why
+		if row.Evidence != nil {
+			why = transcript.DescribeEvidence(*row.Evidence)
+		}
+		s.Rows = append(s.Rows, []string{strings.Repeat("  ", row.Depth) + row.Criterion, row.Given, row.Gold,
+			row.Points.String(), why})
+	}
+	if len(s.Rows) > 0 {
+		view.Document{Sections: []view.Section{s}}.Print(w, "table")
+	}
+	printTotals(w, r.Totals)
 	if r.Good != "" {
 		view.WriteTitledText(w, "a good reply", r.Good)
 	}
 }
 
-// printVerdict writes a recorded verdict, criterion by criterion.
-func printVerdict(w io.Writer, r transcript.Review) {
-	view.WriteHeading(w, r.Heading)
-	if r.Other != nil {
-		view.WriteParagraph(w, "  ", view.FormatYAML(r.Other))
+func printTotals(w io.Writer, totals []transcript.Total) {
+	for _, t := range totals {
+		view.WriteParagraph(w, "  ", t.Name+" = "+t.Value)
 	}
-	if len(r.Rows) == 0 {
-		return
-	}
-	s := view.Section{Header: []string{"criterion", "earned", "offered", "why"}, Note: describeInvented(r)}
-	for _, row := range r.Rows {
-		earned, offered := "", row.Points.String()
-		if p := row.Points; p != nil && p.Kind == transcript.Earned {
-			earned, offered = score.FormatThousandths(p.Value), score.FormatThousandths(p.Offered)
-		}
-		s.Rows = append(s.Rows, []string{formatCriterion(row), earned, offered, explainRow(row)})
-	}
-	view.Document{Sections: []view.Section{s}}.Print(w, "table")
-	view.WriteField(w, "reply earns", score.FormatThousandths(r.Earned))
-}
-
-// formatCriterion is a row's first cell.
-func formatCriterion(row transcript.Row) string {
-	if row.Part {
-		return "  " + row.Criterion
-	}
-	return row.Criterion
-}
-
-func explainRow(row transcript.Row) string {
-	if row.Evidence != nil {
-		return transcript.DescribeEvidence(*row.Evidence)
-	}
-	return row.Why
-}
-
-func describeInvented(r transcript.Review) string {
-	if len(r.Invented) == 0 {
-		return ""
-	}
-	return "invented: " + strings.Join(r.Invented, ", ")
 }

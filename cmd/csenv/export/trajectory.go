@@ -148,7 +148,8 @@ func (t *trajectory) play(ctx context.Context, kind episode.Kind, withGold bool)
 	}
 	t.messages, t.tools = dialogue.Messages(), dialogue.Tools()
 	if withGold {
-		for _, review := range transcript.ReviewOf(t.Grade, env) {
+		reviews, _ := transcript.ReviewOf(t.Grade, env)
+		for _, review := range reviews {
 			t.gold = append(t.gold, goldOf(review))
 		}
 	}

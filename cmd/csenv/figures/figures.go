@@ -98,10 +98,14 @@ func errorSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 
 // lostSection lists the reasons for lost points.
 func lostSection(lost []source.LostPoints) view.Section {
-	return view.Section{Heading: "Lost points of all episodes; criteria and gates are parts of a dimension",
-		Header: []string{"task", "kind", "reason", "episodes", "points", "share"},
+	return view.Section{Heading: "Lost points of all episodes; parts are indented and add up",
+		Header: []string{"task", "reason", "episodes", "points", "share"},
 		Rows: view.MapItems(lostRows(lost, ""), func(r LostRow) []string {
-			return []string{r.Task, r.Kind, r.Name, strconv.FormatInt(r.Episodes, 10), r.PointsText(), r.Share}
+			name := r.Name
+			if r.Part != "" {
+				name = "  " + name
+			}
+			return []string{r.Task, name, strconv.FormatInt(r.Episodes, 10), r.PointsText(), r.Share}
 		})}
 }
 

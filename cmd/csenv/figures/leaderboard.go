@@ -22,6 +22,8 @@ import (
 
 // Board holds comparable runs, the best first.
 type Board struct {
+	// Task names the tasks of the runs.
+	Task  string `json:"task"`
 	Basis string `json:"basis"`
 	// Apart is why these runs are not on the first board.
 	Apart string `json:"apart,omitempty"`
@@ -88,10 +90,14 @@ func NewLeaderboardCommand() *cobra.Command {
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
 	limit := view.LimitFlag(cmd.Flags(), "runs of a board")
+	builtin := cmd.Flags().Bool("builtin", false, "rank built-in agents beside others")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)
 		if err != nil {
 			return err
+		}
+		if len(names) == 0 && !*builtin {
+			runs = WithoutBuiltin(runs)
 		}
 		boards, left := RankRuns(cmd.Context(), runs)
 		for i := range boards {
@@ -100,6 +106,17 @@ func NewLeaderboardCommand() *cobra.Command {
 		return output.Print(cmd.OutOrStdout(), BoardResult(boards, view.TakeFirst(left, *limit)))
 	}
 	return cmd
+}
+
+// WithoutBuiltin leaves out the runs of built-in agents, unless there are no others.
+func WithoutBuiltin(runs []*source.LoadedRun) []*source.LoadedRun {
+	others := slices.DeleteFunc(slices.Clone(runs), func(r *source.LoadedRun) bool {
+		return r.Spec.Agent.Type == v1alpha1.BuiltinAgent
+	})
+	if len(others) == 0 {
+		return runs
+	}
+	return others
 }
 
 // rankable is a run that may have a place, and its scores by scenario.
@@ -111,7 +128,7 @@ type rankable struct {
 // RankRuns sorts the runs that may have a place into boards, the largest first, and returns the
 // others apart.
 func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, left []Unranked) {
-	groups, parts, trust := map[string][]rankable{}, map[string][]string{}, map[string]string{}
+	groups, made := map[string][]rankable{}, map[string]Board{}
 	for _, r := range runs {
 		b, err := r.Basis()
 		scores, reason := r.Rankable(ctx)
@@ -124,13 +141,15 @@ func RankRuns(ctx context.Context, runs []*source.LoadedRun) (boards []Board, le
 		}
 		basis := basisParts(r, b)
 		key := strings.Join(basis, ", ")
-		groups[key], parts[key] = append(groups[key], rankable{r, scores}), basis
-		trust[key] = grader.DescribeTrust(b.Judge, b.Tasks)
+		groups[key] = append(groups[key], rankable{r, scores})
+		made[key] = Board{Task: strings.Join(b.Tasks, ", "), Basis: key, Parts: basis,
+			Trust: grader.DescribeTrust(b.Judge, b.Tasks)}
 	}
 	for key, group := range groups {
-		entries := rankEntries(group)
-		countRuns(ctx, entries, runs)
-		boards = append(boards, Board{Basis: key, Entries: entries, Parts: parts[key], Trust: trust[key]})
+		board := made[key]
+		board.Entries = rankEntries(group)
+		countRuns(ctx, board.Entries, runs)
+		boards = append(boards, board)
 	}
 	slices.SortFunc(boards, func(a, b Board) int {
 		return cmp.Or(cmp.Compare(len(b.Entries), len(a.Entries)), cmp.Compare(a.Basis, b.Basis))
@@ -289,7 +308,8 @@ func BoardResult(boards []Board, left []Unranked) view.Result {
 	r := view.Result{Header: slices.Concat([]string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest"}, troubleHeader, []string{"runs", "begun", "reason"})}
 	for _, b := range boards {
-		s := view.Section{Heading: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
+		s := view.Section{Heading: b.Task,
+			Note: strings.TrimSpace(strings.TrimSpace(b.Basis+". "+b.Trust) + " " + b.Apart)}
 		s.Header = []string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"}
 		begun := slices.ContainsFunc(b.Entries, func(e Entry) bool { return e.Begun > 0 })
 		if begun {

@@ -24,7 +24,9 @@ import (
 
 // RunView is what pages and reports show of a run, with the templates of parts/run.html.
 type RunView struct {
-	Name, Namespace, Agent, Pool string
+	Name, Agent string
+	// About are the task, the seed, the date, the agent and the place of the run.
+	About []string
 	// Verdict is what a run found, in a sentence, and Looks are what to look at first.
 	Verdict string
 	Looks   []Look
@@ -127,8 +129,7 @@ type ViewOptions struct {
 // NewRunView collects the figures of a run.
 func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	s := &run.Status
-	v := RunView{Name: run.Name, Namespace: run.Namespace, Agent: source.AgentName(run),
-		Pool: run.Spec.EnvironmentRef.Name, States: listVerdicts(run),
+	v := RunView{Name: run.Name, Agent: source.AgentName(run), About: describeRun(run), States: listVerdicts(run),
 		Progress: newProgress(run, o.Now), Score: s.Score,
 		PassRate: s.PassRate, PassRateCI95: s.PassRateCI95, PassHatK: s.PassHatK, Thresholds: thresholdRows(run),
 		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes, Report: o.Report,
@@ -156,13 +157,32 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	return v
 }
 
+// describeRun says what a run plays, when it was made, and with which agent.
+func describeRun(run *v1alpha1.EvaluationRun) []string {
+	about := view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return "task " + t.Name })
+	if run.Spec.Seed != nil {
+		about = append(about, fmt.Sprintf("seed %d", *run.Spec.Seed))
+	}
+	if !run.CreationTimestamp.IsZero() {
+		about = append(about, view.FormatUTC(run.CreationTimestamp.Time))
+	}
+	about = append(about, "agent "+source.AgentName(run))
+	if pool := run.Spec.EnvironmentRef.Name; pool != "" {
+		about = append(about, "pool "+pool)
+	}
+	if run.Namespace != "" {
+		about = append(about, "namespace "+run.Namespace)
+	}
+	return about
+}
+
 // conclude fills in the verdict of a run and what to look at.
 func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints, public bool) {
 	v.Verdict, v.Mute = VerdictOf(run), MuteOf(run)
 	if public {
-		// The names of criteria and gates can tell what is right.
+		// The names of parts can tell what is right.
 		lost = slices.DeleteFunc(slices.Clone(lost), func(l source.LostPoints) bool {
-			return l.Kind != source.LostDimension
+			return l.Part != ""
 		})
 	}
 	v.Lost = lostRows(lost, v.Episodes)

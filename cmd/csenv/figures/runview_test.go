@@ -40,7 +40,7 @@ func TestRunViewStates(t *testing.T) {
 		Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonBaselineNotFound, Message: "There is none."},
 		metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 			Reason: v1alpha1.ReasonBaselineNotFound, Message: "There is none."})
-	stored := viewed(metav1.ConditionFalse, "Incomplete")
+	stored := viewed(metav1.ConditionFalse, v1alpha1.ReasonRunning)
 	stored.Namespace, stored.ResourceVersion = "", ""
 	for name, tt := range map[string]struct {
 		run             *v1alpha1.EvaluationRun
@@ -58,7 +58,7 @@ func TestRunViewStates(t *testing.T) {
 		"failed":                   {failed, "TooManyErrored bad", "correct the cause, then: ", "csenv run --resume gpt"},
 		"misses a threshold":       {missed, "ThresholdsMissed bad", "", ""},
 		"awaits its baseline":      {awaits, "BaselineNotFound ", "create or finish that run", ""},
-		"is stored and incomplete": {stored, "Incomplete busy", "The same csenv eval command", ""},
+		"is stored and incomplete": {stored, "Running busy", "The same csenv eval command", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := NewRunView(tt.run, ViewOptions{})

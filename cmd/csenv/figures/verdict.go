@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/web/chart"
 )
 
@@ -31,14 +32,14 @@ type Tile struct{ Value, Exact, Name, Interval string }
 // lost points, and Path that of its episodes, "" for none.
 type LostRow struct {
 	source.LostPoints
-	Share, Path string
+	Name, Share, Path string
 }
 
 // PointsText are the lost points of all episodes.
 func (r LostRow) PointsText() string { return score.FormatThousandths(r.Points) }
 
-// maxLost bounds the reasons that a page shows.
-const maxLost = 12
+// maxLostParts bounds the parts of a dimension that are shown by name.
+const maxLostParts = 6
 
 // countDecimals is the number of decimals of a figure that its interval supports: half its width is
 // at least about one unit of the last one. Without an interval, or with one of no width, which few
@@ -75,19 +76,14 @@ func formatPercent(figure string) string {
 	return strconv.FormatFloat(100*chart.ParseDecimal(figure), 'f', 0, 64)
 }
 
-// describeWork is what the episodes of a run are about: a verb and the noun of its object.
+// describeWork is what the episodes of a run are about: a verb and the noun of its object. Trainers
+// choose the tasks of a run that names none.
 func describeWork(run *v1alpha1.EvaluationRun) (verb, noun string) {
-	tasks := view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name })
-	ticket := func(name string) bool { return strings.HasPrefix(name, "ticket-") }
-	switch {
-	case len(tasks) == 1 && tasks[0] == "ticket-classify":
-		return "Classifies", "tickets"
-	case len(tasks) > 0 && !slices.ContainsFunc(tasks, func(n string) bool { return !ticket(n) }):
-		return "Resolves", "tickets"
-	case !slices.ContainsFunc(tasks, ticket):
-		return "Handles", "cases"
+	names := view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name })
+	if len(names) == 0 {
+		names = view.MapItems(run.Status.Tasks, func(t v1alpha1.TaskResult) string { return t.Name })
 	}
-	return "Passes", "episodes"
+	return tasks.Describe(names...)
 }
 
 // VerdictOf says in a sentence what a run found.
@@ -117,7 +113,8 @@ func VerdictOf(run *v1alpha1.EvaluationRun) string {
 	case b.Len() == 0:
 		return fmt.Sprintf("No episode has a score yet: %d of %d have ended.", ended, e.Total)
 	case evaluation.HasEnded(s.Conditions):
-		return fmt.Sprintf("%s. The run failed: %d of %d episodes have ended.", b.String(), ended, e.Total)
+		state, _ := StateOf(run)
+		return fmt.Sprintf("%s. %s: %d of %d episodes have ended.", b.String(), state, ended, e.Total)
 	}
 	return fmt.Sprintf("%s so far: %d of %d episodes have ended.", b.String(), ended, e.Total)
 }
@@ -234,9 +231,14 @@ func (v *RunView) look(run *v1alpha1.EvaluationRun) {
 		), path("category", worst.Name)})
 	}
 	if len(v.Lost) > 0 {
-		most := slices.MaxFunc(v.Lost, func(a, b LostRow) int { return cmp.Compare(a.Episodes, b.Episodes) })
-		v.Looks = append(v.Looks, Look{fmt.Sprintf("Most frequent reason for lost points: %s (%s), in %s.", most.Name,
-			most.Task, view.FormatCount(int(most.Episodes), "episode")), most.Path})
+		most := v.Lost[0]
+		text := fmt.Sprintf("Most points are lost in %s", most.Name)
+		if len(v.Lost) > 1 && v.Lost[1].Part != "" {
+			most = v.Lost[1]
+			text += ", for " + most.Name
+		}
+		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s (%s), in %s.", text, most.Task,
+			view.FormatCount(int(most.Episodes), "episode")), most.Path})
 	}
 	if e := run.Status.Episodes; e != nil && e.Failed > 0 {
 		v.Looks = append(v.Looks, Look{fmt.Sprintf("%s failed by their format or end: the agent broke the rules of "+
@@ -282,22 +284,37 @@ func TrustIn(s *v1alpha1.EvaluationRunStatus) string {
 		view.MapItems(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }))
 }
 
-// lostRows are the most costly reasons for lost points.
+// lostRows are the reasons for lost points, each dimension with the most costly of its parts and the
+// others together.
 func lostRows(lost []source.LostPoints, episodes string) []LostRow {
 	var all int64
 	for _, l := range lost {
-		if l.Kind == source.LostDimension {
+		if l.Part == "" {
 			all += l.Points
 		}
 	}
-	return view.MapItems(lost[:min(len(lost), maxLost)], func(l source.LostPoints) LostRow {
-		row := LostRow{LostPoints: l}
-		if all > 0 {
-			row.Share = fmt.Sprintf("%.0f %%", 100*float64(l.Points)/float64(all))
+	var rows []LostRow
+	parts := 0
+	for _, l := range lost {
+		if parts++; l.Part == "" {
+			parts = 0
 		}
+		row := LostRow{LostPoints: l, Name: l.Name()}
 		if episodes != "" {
 			row.Path = episodes + "?" + url.Values{"lost": {l.Reason()}, "sort": {"score"}}.Encode()
 		}
-		return row
-	})
+		if last := len(rows) - 1; parts > maxLostParts {
+			rows[last].Points += l.Points
+			rows[last].Episodes = max(rows[last].Episodes, l.Episodes)
+			rows[last].Name, rows[last].Path = "others", ""
+			continue
+		}
+		rows = append(rows, row)
+	}
+	for i := range rows {
+		if all > 0 {
+			rows[i].Share = fmt.Sprintf("%.0f %%", 100*float64(rows[i].Points)/float64(all))
+		}
+	}
+	return rows
 }

@@ -19,17 +19,21 @@ func TestVerdicts(t *testing.T) {
 		High: "0.4018"}, Score: &v1alpha1.Score{Mean: "0.5"}, Episodes: &v1alpha1.RunEpisodes{Scored: 30, Total: 40}}
 	ended := scored
 	ended.Conditions = complete
-	partly := ended
+	partly, played := ended, ended
+	played.Tasks = []v1alpha1.TaskResult{{Name: "ticket-resolve"}}
 	partly.Episodes = &v1alpha1.RunEpisodes{Scored: 98, Failed: 2, Errored: 20, Total: 120}
 	const text = " 25 % of the tickets to the standard (14 to 40 %), in "
 	for want, r := range map[string]*v1alpha1.EvaluationRun{
-		"Resolves" + text + "30 episodes.":   run("ticket-resolve", ended),
 		"Classifies" + text + "30 episodes.": run("ticket-classify", ended),
 		"Resolves" + text + "100 episodes. Of all 120 episodes, the other 20 errored and have no score.": run(
 			"ticket-resolve", partly),
-		"Handles 25 % of the cases to the standard (14 to 40 %), in 30 episodes so far: 30 of 40 episodes have " +
+		"Handles 25 % of the workflows to the standard (14 to 40 %), in 30 episodes so far: 30 of 40 episodes have " +
 			"ended.": run("refund", scored),
-		"No episode has a score.": run("refund", v1alpha1.EvaluationRunStatus{Conditions: complete}),
+		"Handles 25 % of the cases to the standard (14 to 40 %), in 30 episodes.":   run("case-hard", ended),
+		"Manages 25 % of the queues to the standard (14 to 40 %), in 30 episodes.":  run("queue-management", ended),
+		"Passes 25 % of the episodes to the standard (14 to 40 %), in 30 episodes.": run("chess", ended),
+		"Resolves" + text + "30 episodes.":                                          {Status: played}, // the episodes of a trainer
+		"No episode has a score.":                                                   run("refund", v1alpha1.EvaluationRunStatus{Conditions: complete}),
 		"No episode has a score yet: 2 of 4 have ended.": run("refund", v1alpha1.EvaluationRunStatus{
 			Episodes: &v1alpha1.RunEpisodes{Errored: 2, Total: 4}}),
 	} {
@@ -74,11 +78,11 @@ func TestSupportedDigits(t *testing.T) {
 
 // A public page names no criterion, because that can tell what is right.
 func TestLostPoints(t *testing.T) {
-	lost := []source.LostPoints{{Task: "t", Kind: source.LostDimension, Name: "response", Episodes: 2, Points: 300},
-		{Task: "t", Kind: source.LostCriterion, Name: "Q1 facts", Episodes: 2, Points: 150}}
+	lost := []source.LostPoints{{Task: "t", Dimension: "response", Episodes: 2, Points: 300},
+		{Task: "t", Dimension: "response", Part: "facts", Episodes: 2, Points: 150}}
 	for public, want := range map[bool]int{true: 1, false: 2} {
 		v := NewRunView(&v1alpha1.EvaluationRun{}, ViewOptions{Public: public, Episodes: "/e", Lost: lost})
-		if len(v.Lost) != want || v.Lost[0].Share != "100 %" || v.Lost[0].Path != "/e?lost=t%2Fdimension%2Fresponse&sort=score" {
+		if len(v.Lost) != want || v.Lost[0].Share != "100 %" || v.Lost[0].Path != "/e?lost=t%2Fresponse%2F&sort=score" {
 			t.Errorf("public %v: %+v", public, v.Lost)
 		}
 	}

@@ -69,7 +69,8 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	if errors.Is(cause, context.Canceled) {
 		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
-			Message: "The score is that of the episodes that ended first, and not comparable. " + g.rest()}
+			Message: "The score is an estimate, from the episodes that ended first in an order shuffled by " +
+				"the seed, and not comparable. " + g.rest()}
 	}
 	outcome, ended := evaluation.DecideOutcome(g.run, g.run.Status, evaluation.Counted{
 		Episodes: episodes.Total, Complete: cause == nil && g.isDone(), Why: evaluation.AllCounted, Mute: g.sums.Mute,

@@ -127,8 +127,9 @@ func TestInterrupted(t *testing.T) {
 	})
 	o := options(t, policy.Heuristic)
 	clerk := o.Agent
+	begun := 0
 	o.Agent = func(planned score.PlannedEpisode) (policy.Policy, error) {
-		if planned.Index < 3 {
+		if begun++; begun <= 3 {
 			return clerk(planned)
 		}
 		return stuck{cancel}, nil
@@ -329,9 +330,9 @@ func TestResume(t *testing.T) {
 		return run, last
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	clerk := options(t, policy.Heuristic).Agent
+	clerk, begun := options(t, policy.Heuristic).Agent, 0
 	broken, _ := play(ctx, func(planned score.PlannedEpisode) (policy.Policy, error) {
-		if planned.Index < 4 {
+		if begun++; begun <= 4 {
 			return clerk(planned)
 		}
 		return stuck{cancel}, nil

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -269,6 +268,9 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, err
 	}
 	sum.conclude(run, m.Plan)
+	if err := s.setStanding(ctx, folder, run); err != nil {
+		return nil, err
+	}
 	table := tableOf(sum.Ledger)
 	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Lost: sum.lostPoints(), table: table,
 		Stored: &StoredFigures{sum.Claimed, sum.Broken, sum.Problem},
@@ -298,9 +300,7 @@ func (s *Sum) lostPoints() []LostPoints {
 			out = append(out, LostPoints{parts[0], parts[1], parts[2], t.Episodes, t.Points})
 		}
 	}
-	slices.SortFunc(out, func(a, b LostPoints) int {
-		return cmp.Or(cmp.Compare(b.Points, a.Points), cmp.Compare(a.Reason(), b.Reason()))
-	})
+	sortLost(out)
 	return out
 }
 
@@ -329,8 +329,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 			Why: evaluation.AllCounted, Mute: sums.Mute},
 	)
 	if !ended {
-		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
-			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}
+		outcome = evaluation.Outcome{State: evaluation.Running, Reason: v1alpha1.ReasonRunning}
 	}
 	if claimed > 0 {
 		outcome.Message += fmt.Sprintf(" %s stored without a valid receipt: no server vouches for their scores, which "+

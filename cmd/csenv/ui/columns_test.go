@@ -28,8 +28,8 @@ func TestColumns(t *testing.T) {
 		query, kept string
 		labels      []string
 	}{
-		{"", "", []string{"Run", "State", "Agent", "Task", "Episodes", "Score", "95 % interval", "Pass rate", "Answers", "Tokens",
-			"Cost", "Duration", "Created"}},
+		{"", "", []string{"Run", "State", "Agent", "Task", "Episodes", "Score", "95 % interval", "Pass rate",
+			"Created"}},
 		{"columns=cost,state", "columns=run%2Cstate%2Ccost", []string{"Run", "State", "Cost"}},
 		{"columns=run&columns=created&columns=score&sort=-score", "columns=run%2Cscore%2Ccreated",
 			[]string{"Run", "Score", "Created"}},

@@ -12,9 +12,13 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/printable"
@@ -28,7 +32,11 @@ type episodePage struct {
 	Previous, Next string
 	// Position is the episode's place in its list, "" if the list doesn't have it.
 	Position string
-	Tiles    []tile
+	// State is whether the episode passed. Score is its score beside the one that passes, and About
+	// what was played.
+	State stateView
+	Score string
+	About []string
 	// Strip draws the rewards, "" if all come at the end.
 	Strip template.HTML
 	// Title is what the scenario is about. Number and Trial count from 1.
@@ -46,8 +54,6 @@ type episodePage struct {
 	Record string
 }
 
-type tile struct{ Value, Name, Note string }
-
 type tab struct {
 	Name, Path string
 	Current    bool
@@ -56,7 +62,6 @@ type tab struct {
 // The values of the parameter tab.
 const (
 	tabConversation = "conversation"
-	tabGrade        = "grade"
 	tabRecord       = "record"
 )
 
@@ -107,21 +112,21 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		return shown{}, err
 	}
 	open := query.Get("tab")
-	if !slices.Contains([]string{tabGrade, tabRecord}, open) {
+	if open != tabRecord {
 		open = tabConversation
 	}
-	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, Tiles: listTiles(t),
+	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, About: describeEpisode(t),
 		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: renderStrip(e.Turns),
 		Command: s.command(run, e), Facts: recordFacts(e)}
+	p.State, p.Score = standingOf(run.EvaluationRun, e)
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query
 	if s.pages.Static {
-		p.Parts = []string{tabConversation, tabGrade, tabRecord}
+		p.Parts = []string{tabConversation, tabRecord}
 	} else {
 		p.Excerpt.Raw, p.Tabs = p.Excerpt.Path+"/raw", listTabs(p.Excerpt.Path, query, open)
 		p.Play = playgroundOf(e)
 	}
-	p.Excerpt.Elsewhere = !slices.Contains(p.Parts, tabConversation)
 	if slices.Contains(p.Parts, tabRecord) {
 		p.Record = recordText(e)
 	}
@@ -159,8 +164,7 @@ func dropParameter(query url.Values, name string) url.Values {
 }
 
 func listTabs(path string, query url.Values, open string) []tab {
-	names := [][2]string{{tabConversation, "Conversation"}, {tabGrade, "Given and gold"},
-		{tabRecord, "Record"}}
+	names := [][2]string{{tabConversation, "Conversation and grade"}, {tabRecord, "Record"}}
 	out := make([]tab, 0, len(names))
 	for _, t := range names {
 		q := dropParameter(query, "tab")
@@ -200,27 +204,52 @@ func (s *site) neighbours(ctx context.Context, p *episodePage, run *source.Loade
 	return nil
 }
 
-func listTiles(t transcript.Transcript) []tile {
-	e, points := t.Episode, "–"
-	if e.Score != nil {
-		points = strconv.FormatFloat(*e.Score, 'f', 4, 64)
+// standingOf is how an episode ended, and its score beside that with which one passes.
+func standingOf(run *v1alpha1.EvaluationRun, e record.Episode) (stateView, string) {
+	if e.Score == nil || e.Outcome == score.Errored {
+		return stateView{strings.TrimSuffix("Errored: "+e.Class, ": "), "bad"}, ""
 	}
-	refused := 0
+	points := source.ToMicroPoints(*e.Score)
+	text := "score " + score.FormatDecimal(points)
+	pass, err := evaluation.PassScore(run)
+	if err == nil {
+		text += ", passes with " + score.FormatExact(pass)
+	}
+	switch {
+	case e.Outcome == score.Failed:
+		return stateView{"Failed by the agent", "bad"}, text
+	case err != nil:
+		return stateView{"Scored", ""}, text
+	case points < pass:
+		return stateView{"Not passed", "bad"}, text
+	case e.Wrong:
+		return stateView{"Not passed", "bad"}, text + " if nothing of what is decided and told is wrong"
+	}
+	return stateView{"Passed", "good"}, text
+}
+
+// describeEpisode says what was played.
+func describeEpisode(t transcript.Transcript) []string {
+	e, refused := t.Episode, 0
 	for _, turn := range e.Turns {
 		if turn.Refused != "" {
 			refused++
 		}
 	}
-	steps := tile{Value: strconv.Itoa(len(e.Turns)), Name: "steps"}
+	about := []string{"task " + e.Task, "scenario " + e.Scenario, "trial " + strconv.Itoa(e.Trial+1),
+		fmt.Sprintf("seed %d", e.Seed)}
+	steps := view.FormatCount(len(e.Turns), "step")
 	if limit := t.MaxSteps(); limit > 0 {
-		steps.Name = fmt.Sprintf("of at most %d steps", limit)
+		steps += fmt.Sprintf(" of at most %d", limit)
 	}
 	if refused > 0 {
-		steps.Note = fmt.Sprintf("%d refused", refused)
+		steps += fmt.Sprintf(", %d refused", refused)
 	}
-	return []tile{{Value: points, Name: "score"}, steps,
-		{Value: fmt.Sprintf("%.3f s", float64(e.DurationMS)/1000), Name: "duration"},
-		{Value: strconv.Itoa(e.Attempts), Name: "attempts"}}
+	about = append(about, steps, fmt.Sprintf("%.1f s", float64(e.DurationMS)/1000))
+	if e.Attempts > 1 {
+		about = append(about, fmt.Sprintf("attempt %d", e.Attempts))
+	}
+	return about
 }
 
 func renderStrip(turns []record.Turn) template.HTML {

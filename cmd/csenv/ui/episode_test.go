@@ -87,11 +87,12 @@ func TestEpisodePage(t *testing.T) {
 		query       string
 		want, never []string
 	}{
-		"the conversation": {"", []string{"Episode 4: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "0.7000",
-			"of at most 10 steps", `class="bubble agent"`, "+0.500", "total 0.700",
-			`<dt>refund_amount</dt><dd dir="auto">$&lt;5&gt;</dd>`, `<meter min="0" max="200" value="200"`}, []string{"no reply was sent"}},
-		"the grade in a list of one scenario": {"tab=grade&scenario=B07&q=ab",
-			[]string{"f1 ", "decision", "A good reply", `href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
+		"the conversation": {"", []string{"Episode 4: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "score 0.7000, passes with 0.8",
+			"2 steps of at most 10", `class="bubble agent"`, "+0.500", "total 0.700", "Not passed",
+			`<dt>refund_amount</dt><dd dir="auto">$&lt;5&gt;</dd>`, "Lost: the reply doesn&#39;t state "}, []string{"f1", "no reply to the customer"}},
+		"the grade in a list of one scenario": {"scenario=B07&q=ab",
+			[]string{"decision", "A good reply", "(money that goes back the way it was paid, now or already under way)", "priority not set, right: ",
+				`href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
 			nil},
 		"the record": {"tab=record", []string{`href="/play/?scenario=B07&amp;seed=42&amp;target=ticket&amp;task=ticket-resolve"`,
 			`data-copy="csenv transcript --results &#39;results/it&#39;\&#39;&#39;s&#39; gpt 3"`, "offline-v7",
@@ -138,7 +139,7 @@ func TestHostileEpisodes(t *testing.T) {
 	workflow.Environment, workflow.Task, workflow.Scenario, workflow.RewardMode = "workflow", "refund", "C09", ""
 	markup := regexp.MustCompile(`<script>| onload="|[\x00-\x08\x0b-\x1f\x7f\x{202a}-\x{202e}]`)
 	for _, e := range []record.Episode{hostile, ticket, workflow} {
-		for _, tab := range []string{"", "grade", "record", attack} {
+		for _, tab := range []string{"", "record", attack} {
 			html := episodeHTML(t, s, runOf(e), e, 0, url.Values{"tab": {tab}, attack: {attack}}.Encode())
 			if found := markup.FindString(html); found != "" {
 				t.Errorf("%s, tab %s: %q", e.Environment, tab, found)

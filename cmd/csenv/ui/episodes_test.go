@@ -96,7 +96,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("the first page doesn't list the runs: %s", first)
 	}
 	episode := seen[filepath.Join(folder, filepath.FromSlash(paths["heuristic"])+"/episodes/1.html")]
-	if pages != 12 || !strings.Contains(episode, "Given and gold") || !strings.Contains(episode, "Conversation") {
+	if pages != 12 || !strings.Contains(episode, "right: ") || !strings.Contains(episode, "Conversation") {
 		t.Errorf("%d files, the episode is %q", pages, episode)
 	}
 	if err := s.bundle(t.Context(), folder, nil); err == nil || !strings.Contains(err.Error(), "is not empty") {

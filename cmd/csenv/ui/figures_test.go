@@ -80,7 +80,7 @@ func TestPagesOfFigures(t *testing.T) {
 		"a run in public": {paths["noop"], true, 200, []string{`<span class="state bad">missed</span>`},
 			[]string{"/episodes", "below 0.5", "stored in", t.TempDir()}},
 		"no run": {"/runs/_/nope", false, 404, []string{"There is no run nope"}, nil},
-		"the leaderboard": {"/leaderboard", false, 200, []string{"2 comparable runs", "1 comparable run<",
+		"the leaderboard": {"/leaderboard", false, 200, []string{"<h2>ticket-resolve</h2>", "<h2>ticket-classify</h2>",
 			"Apart, because they differ", `<option>Oracle</option>`, `<svg class="interval"`}, []string{"style="}},
 		"the leaderboard of an agent": {"/leaderboard?agent=Oracle", true, 200, []string{">oracle</a>",
 			`<option selected>Oracle</option>`}, []string{">noop</a>"}},
@@ -98,7 +98,7 @@ func TestPagesOfFigures(t *testing.T) {
 			"oracle is better (95 % interval", "<b>3</b><span>better in oracle</span>",
 			paths["noop"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">&#43;1.0000<"}, []string{"style="}},
 		"two transcripts": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("noop") + "&task=ticket-resolve&scenario=B06&trial=1",
-			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Given and gold"}, nil},
+			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Lost: no reply to the customer"}, nil},
 		"two transcripts without a scenario": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("noop"), false, 400,
 			[]string{"choose a scenario on the page Compare"}, nil},
 		"public updates of a comparison": {"/compare/live", true, 403, []string{"Forbidden"}, nil},
@@ -154,7 +154,7 @@ func TestLiveFigures(t *testing.T) {
 	id := strings.TrimPrefix(paths["oracle"], "/runs/")
 	namespace, run, _ := strings.Cut(id, "/")
 	for want, show := range map[string]func(*http.Request) (shown, error){
-		"Provenance": s.run, "1 comparable run": s.leaderboard, "oracle minus oracle": s.compare,
+		"Provenance": s.run, "<h2>ticket-resolve</h2>": s.leaderboard, "oracle minus oracle": s.compare,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?a="+id+"&b="+id, nil)
 		r.SetPathValue("namespace", namespace)

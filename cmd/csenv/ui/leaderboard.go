@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -26,8 +27,8 @@ type boardPage struct {
 	Live, Markdown, CSV string
 }
 
-// boardFilter selects runs. Each of its texts may be "".
-type boardFilter struct{ Pool, Task, Agent, Labels string }
+// boardFilter selects runs. Each of its texts may be "". Builtin is "" to leave out built-in agents.
+type boardFilter struct{ Pool, Task, Agent, Labels, Builtin string }
 
 // boardTable is a board with the paths of its runs. Priced means that a cost is shown, Counted that
 // the pool has counted the runs, and Troubled that answers of a run were lost.
@@ -41,6 +42,8 @@ type boardRow struct {
 	figures.Entry
 	usage
 	Path string
+	// Short are the figures with the digits that the interval supports.
+	Short struct{ Mean, Low, High, PassRate string }
 }
 
 // boardRun is a run that has no place.
@@ -64,7 +67,13 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 	boards, left := figures.RankRuns(r.Context(), runs)
 	for _, b := range boards {
 		rows := view.MapItems(b.Entries, func(e figures.Entry) boardRow {
-			return boardRow{e, usageOf(e.Loaded().EvaluationRun), runPath(e.Loaded())}
+			row, ci := boardRow{Entry: e, usage: usageOf(e.Loaded().EvaluationRun), Path: runPath(e.Loaded())},
+				v1alpha1.Interval{Low: e.Low, High: e.High}
+			for short, figure := range map[*string]string{&row.Short.Mean: e.Score, &row.Short.Low: e.Low,
+				&row.Short.High: e.High, &row.Short.PassRate: e.PassRate} {
+				*short = figures.RoundToInterval(figure, ci)
+			}
+			return row
 		})
 		p.Boards = append(p.Boards, boardTable{Board: b, Rows: rows,
 			Priced:   slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" }),
@@ -79,13 +88,13 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 
 func newBoardFilter(r *http.Request) boardFilter {
 	q := r.URL.Query()
-	return boardFilter{q.Get("pool"), q.Get("task"), q.Get("agent"), q.Get("labels")}
+	return boardFilter{q.Get("pool"), q.Get("task"), q.Get("agent"), q.Get("labels"), q.Get("builtin")}
 }
 
 // query encodes the filter and a format.
 func (f boardFilter) query(format string) string {
 	return buildQuery(map[string]string{"pool": f.Pool, "task": f.Task, "agent": f.Agent, "labels": f.Labels,
-		"format": format}).Encode()
+		"builtin": f.Builtin, "format": format}).Encode()
 }
 
 // choose returns the runs that match. A pool is given as NAMESPACE/NAME. Stored runs have no labels
@@ -94,6 +103,9 @@ func (f boardFilter) choose(runs []*source.LoadedRun) ([]*source.LoadedRun, erro
 	selector, err := labels.Parse(f.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("%q doesn't select labels (%w): write, for example, team=support", f.Labels, err)
+	}
+	if f.Builtin == "" && f.Agent == "" {
+		runs = figures.WithoutBuiltin(runs)
 	}
 	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
 	return slices.DeleteFunc(slices.Clone(runs), func(r *source.LoadedRun) bool {

@@ -37,39 +37,32 @@ func TestMarkedSentences(t *testing.T) {
 	}{
 		"a quote of the judge, whatever its case and space": {
 			"Hello. You paid 2 seats\ntoo many. Bye.",
-			`{"criteria":[{"id":"Q1","earned":1,"offered":1,"reason":"f3 missing, f4 missing",
-				"evidence":[{"claim":"Q1.f1","verdict":"met","quote":"you  PAID 2 seats too many"}]}]}`,
-			[]string{"mark-1|Q1 facts: f1 overcharge||You paid 2 seats\ntoo many."},
-			[]string{"#mark-1|Q1 facts: f1 overcharge"},
+			`{"criteria":[{"id":"facts","earned":1,"offered":1,
+				"evidence":[{"claim":"facts","about":"f1","verdict":"met","quote":"you  PAID 2 seats too many"}]}]}`,
+			[]string{"mark-1|facts: amount in question||You paid 2 seats\ntoo many."},
+			[]string{"#mark-1|amount in question"},
 		},
-		"a value that the rules found, and an invented one": {
-			"We refund $1,088.00 to your card. It was 11,088.00. Your code is ABC7.",
-			`{"criteria":[{"id":"Q1","earned":1,"offered":2,"reason":"f3 missing, f4 missing"}],"invented":["ABC7","088.00"]}`,
-			[]string{"mark-1|Q1 facts: f1 overcharge||We refund $1,088.00 to your card.",
-				"mark-2|invented value: ABC7|bad|Your code is ABC7."},
-			[]string{"#mark-1|Q1 facts: f1 overcharge", "#mark-2|invented value: ABC7"},
-		},
-		"harm and a gate in one sentence": {
+		"a gate": {
 			"Send me your password now!",
-			`{"criteria":[{"id":"Q1","earned":0,"offered":2}],
+			`{"criteria":[{"id":"facts","earned":0,"offered":2}],
 				"harm":[{"claim":"H1","verdict":"met","quote":"your password"}],
-				"gates":[{"id":"secret","cap":0,"reason":"asks for a secret: \"send me your password\""}]}`,
-			[]string{"mark-1|gate secret; harm: H1|bad|Send me your password now!"},
-			[]string{"#mark-1|gate secret", "#mark-1|harm: H1"},
+				"gates":[{"id":"secret","cap":0,"reason":"asks for a secret","quote":"send me your password"}]}`,
+			[]string{"mark-1|the reply asks for a secret|bad|Send me your password now!"},
+			[]string{"#mark-1|the reply asks for a secret"},
 		},
 		"an answer that was rejected, or that isn't in the reply": {
 			"It is refunded.",
-			`{"criteria":[{"id":"Q1","earned":0,"offered":2,"evidence":[
-				{"claim":"Q1.f1","verdict":"met","quote":"It is refunded","refused":"the quote doesn't state the value"},
-				{"claim":"Q1.f4","verdict":"met","quote":"within a week"}]}],
+			`{"criteria":[{"id":"facts","earned":0,"offered":2,"evidence":[
+				{"claim":"facts","about":"f1","verdict":"met","quote":"It is refunded","refused":"the quote doesn't state the value"},
+				{"claim":"facts","about":"f4","verdict":"met","quote":"within a week"}]}],
 				"harm":[{"claim":"H1","verdict":"not_met","quote":"It is refunded."}]}`,
 			nil, nil,
 		},
 		"words that are markup": {
 			"<script>alert(1)</script> is 1 < 2.",
-			`{"criteria":[{"id":"Q2","earned":1,"offered":1,"evidence":[{"claim":"<b>","verdict":"met","quote":"<script>alert(1)"}]}]}`,
-			[]string{"mark-1|Q2 next step: &lt;b&gt;||&lt;script&gt;alert(1)&lt;/script&gt; is 1 &lt; 2."},
-			[]string{"#mark-1|Q2 next step: &lt;b&gt;"},
+			`{"criteria":[{"id":"<b>","earned":1,"offered":1,"evidence":[{"claim":"<b>","verdict":"met","quote":"<script>alert(1)"}]}]}`,
+			[]string{"mark-1|&lt;b&gt;||&lt;script&gt;alert(1)&lt;/script&gt; is 1 &lt; 2."},
+			[]string{"#mark-1|&lt;b&gt;"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,11 +102,11 @@ func TestMarkedSentences(t *testing.T) {
 	}
 }
 
-// A criterion leads to its sentence from the other tabs and from other steps of a long episode.
+// A criterion leads to its sentence from other steps of a long episode.
 func TestMarkAddresses(t *testing.T) {
 	s := episodeSite(t)
-	e := replied(t, "You paid too much.", `{"criteria":[{"id":"Q1","earned":1,"offered":1,
-		"evidence":[{"claim":"Q1.f1","verdict":"met","quote":"paid too much"}]}]}`)
+	e := replied(t, "You paid too much.", `{"criteria":[{"id":"facts","earned":1,"offered":1,
+		"evidence":[{"claim":"facts","about":"f1","verdict":"met","quote":"paid too much"}]}]}`)
 	look := e.Turns[0]
 	for step := 3; step <= 550; step++ {
 		e.Turns = append(e.Turns, look)
@@ -126,7 +119,6 @@ func TestMarkAddresses(t *testing.T) {
 	}{
 		{"q=ab", `<a href="#mark-1">`, 490},
 		{"q=ab", `<a href="/runs/_/gpt-01234567/episodes/3?from=500&amp;q=ab#mark-1">`, 10},
-		{"q=ab&tab=grade", `<a href="/runs/_/gpt-01234567/episodes/3?q=ab#mark-1">`, 490},
 	} {
 		html := episodeHTML(t, s, runOf(e), e, tt.from, tt.query)
 		if !strings.Contains(html, tt.want) {

@@ -114,9 +114,11 @@ type runFilter struct {
 	Text, State, Namespace string
 	// Sort is a column, descending after a minus sign, "" for the newest first.
 	Sort string
-	// Columns are the table's columns, nil for all.
-	Columns []string
-	Page    int
+	// Columns are the table's columns, nil for the usual ones. troubled means that answers of a run
+	// were in trouble.
+	Columns  []string
+	troubled bool
+	Page     int
 }
 
 const (
@@ -146,7 +148,7 @@ func newRunFilter(form url.Values) (runFilter, error) {
 }
 
 // readColumns returns the columns of a form, which lists them with commas or by repetition. It is
-// nil for all.
+// nil for the usual ones.
 func readColumns(lists []string) ([]string, error) {
 	wanted := map[string]bool{runColumns[0].name: true}
 	for _, list := range lists {
@@ -165,7 +167,7 @@ func readColumns(lists []string) ([]string, error) {
 		return nil, badRequest("The table of runs has no column %.40q: choose some of %v.", name,
 			view.MapItems(runColumns, func(c runColumn) string { return c.name }))
 	}
-	if len(lists) == 0 || len(names) == len(runColumns) {
+	if len(lists) == 0 {
 		return nil, nil
 	}
 	return names, nil
@@ -229,6 +231,7 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	}
 	playing = append(playing, ended...)
 	p.Filter.order(playing)
+	p.Filter.troubled = slices.ContainsFunc(playing, func(r runRow) bool { return r.Trouble != "" })
 	p.Columns, p.Choices, p.Has = p.Filter.columns(), p.Filter.choices(), map[string]bool{}
 	for _, c := range p.Choices {
 		p.Has[c.Value] = c.Selected
@@ -389,7 +392,35 @@ func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
 	}
 }
 
-// stateOf returns the state of a run, and the message of the condition that sets it.
+// stateOf returns the state of a run, and the message of the condition that sets it. An unfinished
+// run may have been interrupted since it was read.
+func (s *sources) stateOf(run *source.LoadedRun) (stateView, string) {
+	if !source.IsUnfinished(run.EvaluationRun) {
+		return stateOf(run.EvaluationRun)
+	}
+	written := run.CreationTimestamp.Time
+	if s.stored != nil {
+		written = s.stored.written(run)
+	}
+	reason, message := source.Standing(run.EvaluationRun, written)
+	kind := "busy"
+	if reason == local.ReasonInterrupted {
+		kind = "bad"
+	}
+	return stateView{reason, kind}, message
+}
+
+// written is when a run was stored last: its manifest or its newest segment.
+func (s *stored) written(run *source.LoadedRun) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written := run.CreationTimestamp.Time
+	if newest := s.byID[runID(run.EvaluationRun)].Newest; newest.After(written) {
+		written = newest
+	}
+	return written
+}
+
 func stateOf(run *v1alpha1.EvaluationRun) (stateView, string) {
 	state, message := figures.StateOf(run)
 	conditions := run.Status.Conditions

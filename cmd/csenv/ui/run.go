@@ -6,6 +6,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/web/page"
 )
 
@@ -32,7 +33,7 @@ func (s *site) run(r *http.Request) (shown, error) {
 		o.Episodes = path + "/episodes"
 	}
 	p := runPage{Crumbs: newCrumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o)}
-	if state, message := s.sources.stateOf(run); isIncomplete(run) {
+	if state, message := s.sources.stateOf(run); source.IsUnfinished(run.EvaluationRun) {
 		p.View.States[0].Text, p.View.States[0].Kind = state.Text, state.Kind
 		if !s.public {
 			p.View.States[0].Message = message

@@ -92,29 +92,36 @@ func (f runFilter) order(rows []runRow) {
 type runColumn struct {
 	name, label string
 	number      bool
+	// chosen means that the table has it only by choice, so that the usual ones fit, or because
+	// answers of a run were in trouble.
+	chosen bool
 }
 
 // runColumns are all columns. The first one is always shown.
-var runColumns = []runColumn{{"run", "Run", false}, {"state", "State", false}, {"agent", "Agent", false},
-	{"task", "Task", false}, {"episodes", "Episodes", false}, {"score", "Score", true},
-	{"interval", "95 % interval", true}, {"passed", "Pass rate", true}, {"answers", "Answers", false},
-	{"tokens", "Tokens", true}, {"cost", "Cost", true}, {"duration", "Duration", true}, {"created", "Created", false}}
+var runColumns = []runColumn{{"run", "Run", false, false}, {"state", "State", false, false},
+	{"agent", "Agent", false, false}, {"task", "Task", false, false}, {"episodes", "Episodes", false, false},
+	{"score", "Score", true, false}, {"interval", "95 % interval", true, false}, {"passed", "Pass rate", true, false},
+	{"answers", "Answers", false, true}, {"tokens", "Tokens", true, true}, {"cost", "Cost", true, true},
+	{"duration", "Duration", true, true}, {"created", "Created", false, false}}
 
 // shows reports whether the table has a column.
-func (f runFilter) shows(name string) bool {
-	return f.Columns == nil || slices.Contains(f.Columns, name)
+func (f runFilter) shows(c runColumn) bool {
+	if f.Columns == nil {
+		return !c.chosen || c.name == "answers" && f.troubled
+	}
+	return slices.Contains(f.Columns, c.name)
 }
 
 // choices are the columns to choose from.
 func (f runFilter) choices() []option {
-	return view.MapItems(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c.name)} })
+	return view.MapItems(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c)} })
 }
 
 // columns are those that are shown. The first click on a number sorts the greatest first.
 func (f runFilter) columns() []column {
 	var shown []column
 	for _, of := range runColumns {
-		if f.shows(of.name) {
+		if f.shows(of) {
 			shown = append(shown, f.column(of))
 		}
 	}

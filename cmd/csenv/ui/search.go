@@ -157,7 +157,7 @@ func reasonsWith(runs []*source.LoadedRun, words []string) []string {
 	reasons := map[string]bool{}
 	for _, run := range runs {
 		for _, lost := range run.Lost {
-			if hasPrefixes(index.SplitWords(lost.Name), words) {
+			if hasPrefixes(index.SplitWords(lost.Name()), words) {
 				reasons[lost.Reason()] = true
 			}
 		}

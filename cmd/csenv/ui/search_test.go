@@ -52,8 +52,8 @@ func TestSearch(t *testing.T) {
 					}
 					if answer := get(s, m[1]); answer.Code != 200 {
 						t.Errorf("%s: status %d", m[1], answer.Code)
-					} else if _, rest, ok := strings.Cut(answer.Body.String(), "· scenario "); ok {
-						scenario, _, _ := strings.Cut(rest, " ")
+					} else if _, rest, ok := strings.Cut(answer.Body.String(), ">scenario "); ok {
+						scenario, _, _ := strings.Cut(rest, "<")
 						scenarios = append(scenarios, scenario)
 					}
 				}

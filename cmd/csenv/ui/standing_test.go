@@ -46,11 +46,11 @@ func TestStanding(t *testing.T) {
 		s.sources.stored.byID[runID(run)] = made
 	}
 	add("finished", v1alpha1.ReasonCompleted, 4*day, day, "2.000")
-	add("left", "Incomplete", 5*day, day, "2.000")
-	add("grows", "Incomplete", 2*day, time.Minute, "2.000")
-	add("pauses", "Incomplete", 3*day, 2*time.Hour, "3600.000")
-	add("begins", "Incomplete", time.Minute, 0, "")
-	add("never-began", "Incomplete", day, 0, "")
+	add("left", v1alpha1.ReasonRunning, 5*day, day, "2.000")
+	add("grows", v1alpha1.ReasonRunning, 2*day, time.Minute, "2.000")
+	add("pauses", v1alpha1.ReasonRunning, 3*day, 2*time.Hour, "3600.000")
+	add("begins", v1alpha1.ReasonRunning, time.Minute, 0, "")
+	add("never-began", v1alpha1.ReasonRunning, day, 0, "")
 
 	name := regexp.MustCompile(`<th scope="row"><a href="[^"]*">([^<]*)</a>`)
 	names := func(path string) []string {
@@ -71,7 +71,7 @@ func TestStanding(t *testing.T) {
 	}
 	const advice = "The same csenv eval command"
 	for run, message := range map[string]string{
-		"left":  "5 of 9 episodes are not stored, and the store last grew 24 h ago",
+		"left":  "5 of 9 episodes are not stored, and the store last grew 24h0m0s ago",
 		"grows": "5 of 9 episodes are still to be stored.",
 	} {
 		text := get(s, runPath(s.sources.stored.byID[run+"-12345678"].LoadedRun)).Body.String()

@@ -64,7 +64,7 @@ func TestUsage(t *testing.T) {
 	s.sources.vouchers = from.sources.vouchers
 	want := map[string][]string{"priced": {"2,500,000", "0.6000"}, "unpriced": {"2,500,000", "–"},
 		"without-tokens": {"–", "–"}}
-	for path, duration := range map[string]string{"/": "–", "/leaderboard": "1.250 s"} {
+	for path, duration := range map[string]string{"/?columns=tokens,cost,duration": "–", "/leaderboard": "1.250 s"} {
 		rows := cells(get(s, path).Body.String())
 		for name, figures := range want {
 			if got := strings.Join(rows[name], "|") + "|"; !strings.Contains(got, strings.Join(append(figures, duration), "|")+"|") {

@@ -56,7 +56,7 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 		if v.Verdict != grader.Met && v.Verdict != grader.Unmet && v.Verdict != cannotJudge {
 			return nil, fmt.Errorf(`the verdict of %s is none of "met", "unmet" and "cannot_judge"`, v.ID)
 		}
-		given[v.ID] = grader.Evidence{Claim: q.claims[i].ID, Verdict: v.Verdict,
+		given[v.ID] = grader.Evidence{Claim: q.claims[i].Claim, Verdict: v.Verdict,
 			Quote: text.ClipRunes(removeDatamark(v.Evidence), maxQuote), Reason: text.ClipRunes(v.Reason, maxReason)}
 	}
 	out := make([]grader.Evidence, len(q.Claims), len(q.claims))

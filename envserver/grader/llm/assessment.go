@@ -24,19 +24,18 @@ type assessment struct {
 	text, folded string
 }
 
-// claim is a statement about a reply that the model decides. Fact is set if Criterion is Q1,
-// Question if it is Q3, Harm if the reply loses by being what the claim says.
+// claim is a statement about a reply that the model decides. Fact or Question is set if it is about
+// one, Harm if the reply loses by being what the claim says.
 type claim struct {
-	ID        string // the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5", "harm-pledge"
-	Criterion string
-	Fact      *scenarios.Fact
-	Question  *scenarios.Question
-	Harm      *harm
+	grader.Claim
+	Fact     *scenarios.Fact
+	Question *scenarios.Question
+	Harm     *harm
 }
 
-// letterClaim is the id of the claim that the reply as a whole is a letter that may be sent. It
-// needs no quote.
-const letterClaim = "letter"
+// letterClaim is the claim that the reply as a whole is a letter that may be sent. It needs no
+// quote.
+var letterClaim = grader.Claim{Kind: "letter"}
 
 // The caps of the gates that a model's answers trip, in milli-points.
 const (
@@ -55,6 +54,8 @@ type harm struct {
 	limit int64
 	// Why completes "the reply …".
 	Why string
+	// authored means that the scenario names it.
+	authored bool
 }
 
 // invention is the kind whose quotes code can check: it knows what the writer could read.
@@ -62,13 +63,13 @@ const invention = "harm-invention"
 
 // usualHarms are harm in every reply. The claims say more about them.
 var usualHarms = []harm{
-	{"harm-contradiction", contradictionCap, "contradicts the policy or the record"},
-	{"harm-pledge", harmCap, "commits beyond the agent's authority"},
-	{"harm-disclosure", harmCap, "discloses what the customer must not learn, or asks for a secret"},
-	{"harm-unsafe", harmCap, "advises something unsafe"},
-	{"harm-rudeness", seriousCap, "blames or insults the customer"},
-	{"harm-dismissal", seriousCap, "breaks off contact"},
-	{invention, harmCap, "states a value that nothing supports"},
+	{ID: "harm-contradiction", limit: contradictionCap, Why: "contradicts the policy or the record"},
+	{ID: "harm-pledge", limit: harmCap, Why: "commits beyond the agent's authority"},
+	{ID: "harm-disclosure", limit: harmCap, Why: "discloses what the customer must not learn, or asks for a secret"},
+	{ID: "harm-unsafe", limit: harmCap, Why: "advises something unsafe"},
+	{ID: "harm-rudeness", limit: seriousCap, Why: "blames or insults the customer"},
+	{ID: "harm-dismissal", limit: seriousCap, Why: "breaks off contact"},
+	{ID: invention, limit: harmCap, Why: "states a value that nothing supports"},
 }
 
 // listHarms are the usual kinds, and those that the scenario's author names.
@@ -79,11 +80,20 @@ func listHarms(authored []scenarios.Harm, closed bool) []harm {
 		if h.Severity == "serious" {
 			limit = seriousCap
 		}
-		all = append(all, harm{"harm." + h.ID, limit, h.Why})
+		all = append(all, harm{"harm." + h.ID, limit, h.Why, true})
 	}
 	if closed {
 		all = append(all, harm{"harm.closed", harmCap,
-			"tells the customer anything of the record beside what is right in this case"})
+			"tells the customer anything of the record beside what is right in this case", true})
+	}
+	return all
+}
+
+// DescribeHarm says by the ids of the kinds of harm what a reply does that completes "the reply …".
+func DescribeHarm(authored []scenarios.Harm, closed bool) map[string]string {
+	all := map[string]string{}
+	for _, h := range listHarms(authored, closed) {
+		all[h.ID] = h.Why
 	}
 	return all
 }
@@ -110,39 +120,12 @@ func (a *assessment) listClaims() (claims []claim) {
 		return nil
 	}
 	if a.judged.Ticket != nil {
-		claims = a.listCriteria()
+		claims = a.askCriteria()
 	}
 	for i := range a.harms {
-		claims = append(claims, claim{ID: a.harms[i].ID, Criterion: a.harms[i].ID, Harm: &a.harms[i]})
+		claims = append(claims, claim{Claim: grader.Claim{Kind: a.harms[i].ID}, Harm: &a.harms[i]})
 	}
-	return append(claims, claim{ID: letterClaim, Criterion: letterClaim})
-}
-
-// listCriteria returns the statements about a ticket's criteria.
-func (a *assessment) listCriteria() (claims []claim) {
-	spec := &a.judged.Ticket.Reply
-	for i := range spec.Facts { // whatever Q1 offers: other criteria and gates depend on them
-		if f := &spec.Facts[i]; !f.Optional {
-			claims = append(claims, claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
-		}
-	}
-	for _, c := range []struct {
-		id      string
-		offered int64
-	}{{"Q2", spec.Points.Q2}, {"Q3", spec.Points.Q3}, {"Q4", spec.Points.Q4}, {"Q5", spec.Points.Q5},
-		{"Q6", spec.Points.Q6}, {"Q8", spec.Points.Q8}} {
-		switch {
-		case c.offered == 0, c.id == "Q6" && a.isOverlong():
-		case c.id == "Q3":
-			for i := range spec.Questions {
-				q := &spec.Questions[i]
-				claims = append(claims, claim{ID: "Q3." + q.ID, Criterion: "Q3", Question: q})
-			}
-		default:
-			claims = append(claims, claim{ID: c.id, Criterion: c.id})
-		}
-	}
-	return claims
+	return append(claims, claim{Claim: letterClaim})
 }
 
 // grade adds up the answers to a verdict of the named judge. It returns an error unless each claim
@@ -153,17 +136,17 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 	if err != nil || len(a.claims) == 0 {
 		return v, err
 	}
-	g := grading{a, map[string]bool{}, map[string][]grader.Evidence{}}
+	g := grading{a, map[grader.Claim]bool{}, map[string][]grader.Evidence{}}
 	for i, c := range a.claims {
-		g.met[c.ID] = checked[i].Verdict == grader.Met && checked[i].Refused == ""
-		g.evidence[c.Criterion] = append(g.evidence[c.Criterion], checked[i])
+		g.met[c.Claim] = checked[i].Verdict == grader.Met && checked[i].Refused == ""
+		g.evidence[c.Kind] = append(g.evidence[c.Kind], checked[i])
 	}
 	right := a.Told.Facts.IsRight()
 	if a.judged.Workflow != nil {
 		v.Criteria = a.Verdict().Criteria
 	} else {
 		told, required := g.countFacts()
-		right = told == required && g.met["Q2"]
+		right = told == required && g.met[grader.Claim{Kind: nextStep}]
 		v.Criteria, v.Gates = g.criteria(), append(v.Gates, g.factGates()...)
 	}
 	for _, c := range v.Criteria {
@@ -173,7 +156,7 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 	for _, h := range a.harms {
 		v.Harm = append(v.Harm, g.evidence[h.ID]...)
 	}
-	v.Letter = &g.evidence[letterClaim][0]
+	v.Letter = &g.evidence[letterClaim.Kind][0]
 	v.PostGate = v.PreGate
 	for _, gate := range v.Gates {
 		v.PostGate = min(v.PostGate, gate.Cap)
@@ -184,30 +167,30 @@ func (a *assessment) grade(judge string, answers []grader.Evidence) (grader.Verd
 
 // check returns the answers in the order of the claims, with the reasons why quotes are refused.
 func (a *assessment) check(answers []grader.Evidence) ([]grader.Evidence, error) {
-	byClaim := make(map[string]grader.Evidence, len(answers))
+	byClaim := make(map[grader.Claim]grader.Evidence, len(answers))
 	for _, e := range answers {
 		if _, twice := byClaim[e.Claim]; twice {
-			return nil, fmt.Errorf("two answers to claim %s", e.Claim)
+			return nil, fmt.Errorf("two answers to claim %v", e.Claim)
 		}
 		if e.Verdict != grader.Met && e.Verdict != grader.Unmet {
-			return nil, fmt.Errorf("claim %s is %q: want %s or %s", e.Claim, e.Verdict, grader.Met, grader.Unmet)
+			return nil, fmt.Errorf("claim %v is %q: want %s or %s", e.Claim, e.Verdict, grader.Met, grader.Unmet)
 		}
 		byClaim[e.Claim] = e
 	}
 	checked := make([]grader.Evidence, len(a.claims))
 	for i, c := range a.claims {
-		e, ok := byClaim[c.ID]
+		e, ok := byClaim[c.Claim]
 		if !ok {
-			return nil, fmt.Errorf("no answer to claim %s", c.ID)
+			return nil, fmt.Errorf("no answer to claim %v", c.Claim)
 		}
-		delete(byClaim, c.ID)
+		delete(byClaim, c.Claim)
 		if e.Refused = ""; e.Verdict == grader.Met {
 			e.Refused = a.refuse(c, e.Quote)
 		}
 		checked[i] = e
 	}
-	for id := range byClaim {
-		return nil, fmt.Errorf("an answer to %q, which was not asked", id)
+	for claim := range byClaim {
+		return nil, fmt.Errorf("an answer to %v, which was not asked", claim)
 	}
 	return checked, nil
 }
@@ -215,7 +198,7 @@ func (a *assessment) check(answers []grader.Evidence) ([]grader.Evidence, error)
 // grading adds up the answers to the claims of a reply.
 type grading struct {
 	*assessment
-	met      map[string]bool
+	met      map[grader.Claim]bool
 	evidence map[string][]grader.Evidence
 }
 
@@ -226,12 +209,15 @@ func (g *grading) countFacts(ids ...string) (told, required int) {
 		if f.Optional || len(ids) > 0 && !slices.Contains(ids, f.ID) {
 			continue
 		}
-		if required++; g.met["Q1."+f.ID] {
+		if required++; g.tellsFact(f.ID) {
 			told++
 		}
 	}
 	return told, required
 }
+
+// tellsFact reports whether the model finds the fact of an id in the letter.
+func (g *grading) tellsFact(id string) bool { return g.met[grader.Claim{Kind: factsTold, About: id}] }
 
 // factGates are the gates on a letter that tells no fact or no value, and on facts beside it that
 // it doesn't bear out.
@@ -269,7 +255,7 @@ func (g *grading) lacksValues() bool {
 		if f.Optional || !known || name.Type == facts.Enum || name.Type == facts.Text {
 			continue
 		}
-		if lacks = true; g.met["Q1."+f.ID] {
+		if lacks = true; g.tellsFact(f.ID) {
 			return false
 		}
 	}
@@ -279,15 +265,15 @@ func (g *grading) lacksValues() bool {
 // tells reports whether the model finds a required fact in the letter that is stated beside it.
 func (g *grading) tells(stated facts.Fact) bool {
 	id, known := g.Gold.Required(stated)
-	return known && g.met["Q1."+id]
+	return known && g.tellsFact(id)
 }
 
 // harmGates are the gates on each kind of harm that an answer shows.
 func (g *grading) harmGates() (gates []grader.Gate) {
 	for _, h := range g.harms {
-		if g.met[h.ID] {
+		if g.met[grader.Claim{Kind: h.ID}] {
 			quote := text.ClipRunes(g.evidence[h.ID][0].Quote, maxShownQuote)
-			gates = append(gates, grader.Gate{ID: h.ID, Cap: h.limit,
+			gates = append(gates, grader.Gate{ID: h.ID, Cap: h.limit, Quote: quote,
 				Reason: fmt.Sprintf("%s, according to the judge: %q", h.Why, quote)})
 		}
 	}
@@ -304,7 +290,7 @@ func (g *grading) letterGates() []grader.Gate {
 		return nil
 	}
 	return []grader.Gate{{ID: "no-letter", Cap: letterCap, Reason: "isn't a letter that may be sent, according to " +
-		"the judge: " + text.ClipRunes(g.evidence[letterClaim][0].Reason, maxShownQuote)}}
+		"the judge: " + text.ClipRunes(g.evidence[letterClaim.Kind][0].Reason, maxShownQuote)}}
 }
 
 // writtenIn is what the customer wrote in a ticket, normalised.

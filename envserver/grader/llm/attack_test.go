@@ -177,7 +177,7 @@ func TestReplay(t *testing.T) {
 	reweighted.Reply.Points.Q5 = 0
 	denied := kept
 	denied.Criteria = append([]grader.Criterion(nil), kept.Criteria...)
-	denied.Criteria[1].Evidence = []grader.Evidence{{Claim: "Q2", Verdict: grader.Unmet}}
+	denied.Criteria[1].Evidence = []grader.Evidence{{Claim: grader.Claim{Kind: nextStep}, Verdict: grader.Unmet}}
 	v, err = replay(rules, denied, c).Judge(t.Context(), grader.Case{Ticket: &reweighted, Reply: c.Reply,
 		Stated: c.Stated, Actions: c.Actions})
 	if err != nil || v.PostGate != 500-reweighted.Reply.Points.Q2 {

@@ -22,7 +22,7 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 		e, ok := b.majority(i, claim)
 		if !ok {
 			return grader.Verdict{Usage: b.usage},
-				newFailure(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %s", len(b.votes), claim.ID))
+				newFailure(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %v", len(b.votes), claim.Claim))
 		}
 		answers[i] = e
 	}

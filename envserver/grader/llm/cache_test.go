@@ -164,7 +164,7 @@ func TestDamagedFilesAreIgnored(t *testing.T) {
 		"empty":         func(string) string { return "" },
 		"cut":           func(s string) string { return s[:len(s)/2] },
 		"another key":   func(s string) string { return strings.Replace(s, `"key":"`, `"key":"0`, 1) },
-		"another claim": func(s string) string { return strings.Replace(s, `"claim":"Q2"`, `"claim":"Q9"`, 1) },
+		"another claim": func(s string) string { return strings.Replace(s, `"claim":"next step"`, `"claim":"another"`, 1) },
 		"undecided":     func(s string) string { return strings.Replace(s, `"met"`, `"cannot_judge"`, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,13 +298,13 @@ func TestKeys(t *testing.T) {
 }
 
 func TestParseNeverGuesses(t *testing.T) {
-	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []claim{{ID: "Q2"}, {ID: "Q5"},
-		{ID: letterClaim}}}
+	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []claim{{Claim: grader.Claim{Kind: nextStep}},
+		{Claim: grader.Claim{Kind: "empathy"}}, {Claim: letterClaim}}}
 	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},` +
 		`{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}],` +
 		`"letter":{"reason":"r","may_be_sent":false}}`
-	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
-		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"},
+	want := []grader.Evidence{{Claim: grader.Claim{Kind: nextStep}, Verdict: grader.Met, Quote: "a b", Reason: "r"},
+		{Claim: grader.Claim{Kind: "empathy"}, Verdict: grader.Unmet, Reason: "r"},
 		{Claim: letterClaim, Verdict: grader.Unmet, Reason: "r"}}
 	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",
 		"Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
@@ -320,7 +320,7 @@ func TestParseNeverGuesses(t *testing.T) {
 				good[min(at+rapid.IntRange(0, 3).Draw(t, "drop"), len(good)):]
 		})).Draw(t, "text")
 		got, err := parseAnswer(text, q)
-		if err == nil && (len(got) != 3 || got[0].Claim != "Q2" || got[1].Claim != "Q5") {
+		if err == nil && (len(got) != 3 || got[0].Kind != nextStep || got[1].Kind != "empathy") {
 			t.Errorf("%q: %+v", text, got)
 		}
 	})

@@ -213,7 +213,7 @@ func (b *ballot) spared() int64 {
 		switch {
 		case claim.Harm != nil:
 			answers[i].Verdict = grader.Unmet
-		case claim.ID == letterClaim:
+		case claim.Claim == letterClaim:
 			answers[i].Verdict = grader.Met
 		}
 	}

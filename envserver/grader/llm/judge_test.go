@@ -55,7 +55,7 @@ func TestAnswersDecide(t *testing.T) {
 	}
 	for _, c := range v.Criteria {
 		want := int64(0)
-		if c.ID == "Q7" || c.ID == "Q8" {
+		if c.ID == "form" || c.ID == handOver {
 			want = c.Offered
 		}
 		if c.Earned != want {

@@ -274,7 +274,7 @@ func newBeliever(t testing.TB) *believer {
 			at++
 			for _, sentence := range sentenceEnd.Split(b.reads.text, -1) {
 				if claim := b.reads.claims[at]; claim.Harm == nil && b.reads.refuse(claim, sentence) == "" &&
-					(claim.ID != "Q8" || b.reads.judged.Actions.Ending == grader.Escalated) {
+					(claim.Kind != handOver || b.reads.judged.Actions.Ending == grader.Escalated) {
 					return grader.Met, sentence
 				}
 			}

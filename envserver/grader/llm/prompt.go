@@ -120,7 +120,7 @@ func (j *Judge) ask(a *assessment) (*question, error) {
 	shown := text.ClipRunes(a.text, maxShown)
 	q.Reply, q.Cut = datamarkText(shown), len(shown) < len(a.text)
 	for i, claim := range a.claims {
-		if claim.ID == letterClaim {
+		if claim.Claim == letterClaim {
 			continue // the last one, which every prompt asks for
 		}
 		statement, err := j.templates.render(claim.template(), newClaimData(a.judged.Ticket, claim))
@@ -179,10 +179,10 @@ type claimData struct {
 
 // template is the name of the claim's template.
 func (c *claim) template() string {
-	if strings.HasPrefix(c.ID, "harm.") {
+	if c.Harm != nil && c.Harm.authored {
 		return "harm"
 	}
-	return c.Criterion
+	return c.Kind
 }
 
 func newClaimData(t *scenarios.Ticket, c claim) claimData {

@@ -110,7 +110,7 @@ func TestPromptContainsOnlyTheCase(t *testing.T) {
 		c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
 		p, q := promptOf(t, j, c, 0)
 		whole := p.system + p.user
-		for _, secret := range []string{testKey, "Q1.", "Q5", "milli", `"` + ticket.ScenarioID + `"`,
+		for _, secret := range []string{testKey, "Q1", "Q5", "milli", `"` + ticket.ScenarioID + `"`,
 			ticket.Gold.ReasonCode} {
 			if secret != "" && strings.Contains(strings.ReplaceAll(whole, q.Ticket, ""), secret) &&
 				!strings.Contains(articles(ticket), secret) {
@@ -190,7 +190,7 @@ func TestLongRepliesAreCut(t *testing.T) {
 		t.Errorf("cut %v, %d characters", q.Cut, len([]rune(q.Reply)))
 	}
 	for _, claim := range q.claims {
-		if claim.ID == "Q6" {
+		if claim.Kind == "to the point" {
 			t.Error("the shape of an overlong reply is still a claim")
 		}
 	}

@@ -34,7 +34,7 @@ const (
 
 // refuse returns the reason why a quote is no evidence of a claim, or "".
 func (a *assessment) refuse(c claim, quote string) string {
-	if c.ID == letterClaim {
+	if c.Claim == letterClaim {
 		return ""
 	}
 	folded := foldMarkdown(text.Normalise(quote))
@@ -53,7 +53,7 @@ func (a *assessment) refuse(c claim, quote string) string {
 		return "the quote is longer than two sentences"
 	case c.Fact != nil && !a.Gold.StandsIn(c.Fact.ID, read):
 		return "the quote doesn't state the value"
-	case c.ID == invention && !a.Gold.Invents(read):
+	case c.Kind == invention && !a.Gold.Invents(read):
 		return "the texts that the agent could read support the quote's values"
 	}
 	return ""

@@ -81,9 +81,9 @@ func cutStandIn(scale string) (model, standIn string, mixed bool) {
 
 // evidenceIn returns the answers of a verdict to the current claims.
 func evidenceIn(kept grader.Verdict, a *assessment) []grader.Evidence {
-	wanted := map[string]bool{}
+	wanted := map[grader.Claim]bool{}
 	for _, c := range a.claims {
-		wanted[c.ID] = true
+		wanted[c.Claim] = true
 	}
 	stored := slices.Clone(kept.Harm)
 	if kept.Letter != nil {

@@ -21,7 +21,7 @@ func (j *Judge) canary() *question {
 		Facts:  []string{"delivery day: Monday"},
 		Ticket: datamarkText("When will my parcel arrive?"), Reply: datamarkText("Your parcel will arrive on Monday."),
 		Claims: []asked{{ID: "c1", Statement: "The reply says on which day the parcel will arrive."}},
-		claims: []claim{{ID: "canary"}, {ID: letterClaim}},
+		claims: []claim{{Claim: grader.Claim{Kind: "canary"}}, {Claim: letterClaim}},
 	}
 }
 

@@ -121,21 +121,19 @@ func read(g *facts.Gold, message string, stated []facts.Fact) Reading {
 
 // gates are the reasons why a message may not be sent.
 func gates(g *facts.Gold, m *facts.Message) (found []grader.Gate) {
-	gate := func(id string, limit int64, reason string) {
-		found = append(found, grader.Gate{ID: id, Cap: limit, Reason: reason})
-	}
 	if m.IsEmpty() {
-		gate("empty", 0, "the message has neither words nor values")
-		return found
+		return []grader.Gate{{ID: "empty", Reason: "has neither words nor values"}}
 	}
 	if g.IsCopy(m) {
-		gate("copied", copyCap, "more than half of the message is copied from what was served")
+		found = append(found, grader.Gate{ID: "copied", Cap: copyCap, Reason: "is copied from what was served, by more than half"})
 	}
 	if quote := g.Unsupported(m); quote != "" {
-		gate("unsupported", unsupportedCap, fmt.Sprintf("states %q, which nothing supports", quote))
+		found = append(found, grader.Gate{ID: "unsupported", Cap: unsupportedCap, Quote: quote,
+			Reason: fmt.Sprintf("states %q, which nothing supports", quote)})
 	}
 	if m.Foreign {
-		gate("language", foreignCap, "is in another language than the customer's")
+		found = append(found, grader.Gate{ID: "language", Cap: foreignCap,
+			Reason: "is in another language than the customer's"})
 	}
 	return found
 }

@@ -31,13 +31,10 @@ var methods = template.FuncMap{
 	"trouble":   func(v interface{ TroubleText() string }) string { return v.TroubleText() },
 
 	"after":     transcript.Excerpt.After,
-	"bars":      transcript.Excerpt.Bars,
 	"before":    transcript.Excerpt.Before,
 	"final":     transcript.Excerpt.Final,
-	"marks":     transcript.Excerpt.Marks,
 	"marked":    transcript.Excerpt.MarkAddress,
 	"pieces":    transcript.SplitAtMarks,
-	"penalties": transcript.Excerpt.Penalties,
 	"answered":  transcript.Step.Answered,
 	"called":    transcript.Step.Called,
 	"summary":   transcript.Action.Summary,

@@ -381,7 +381,6 @@ type verdict struct {
 	Title, Earned string
 	Criteria      []criterion
 	Gates         []criterion
-	Invented      string
 	// Other is a verdict of another shape, as YAML.
 	Other string
 }
@@ -426,17 +425,17 @@ func newVerdict(i int, raw json.RawMessage) verdict {
 	if from.TicketID != "" {
 		v.Title += ", ticket " + from.TicketID
 	}
-	v.Earned, v.Invented = score.FormatThousandths(from.PostGate), strings.Join(from.Invented, ", ")
+	v.Earned = score.FormatThousandths(from.PostGate)
 	for _, c := range from.Criteria {
 		v.Criteria = append(
 			v.Criteria,
-			criterion{c.Title(), score.FormatThousandths(c.Earned), score.FormatThousandths(c.Offered),
+			criterion{strings.TrimSpace(c.ID + " " + c.Action), score.FormatThousandths(c.Earned), score.FormatThousandths(c.Offered),
 				c.Reason, c.Evidence},
 		)
 	}
 	for _, gate := range from.Gates {
 		v.Gates = append(v.Gates,
-			criterion{Name: gate.ID, Offered: score.FormatThousandths(gate.Cap), Reason: gate.Reason})
+			criterion{Name: "the reply " + gate.Reason, Offered: score.FormatThousandths(gate.Cap)})
 	}
 	return v
 }

@@ -1,52 +1,90 @@
 package transcript
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// reviewWorkflow reviews a workflow.
+// reviewWorkflow reviews a workflow. Without a verdict it has no points.
 func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	r := Review{Heading: "given and gold"}
 	if v == nil {
 		v = &grader.Verdict{}
 	}
-	criterion := func(id string) (paid *Points, why string) {
-		for _, c := range v.Criteria {
-			if name, _, _ := strings.Cut(c.ID, " "); name == id {
-				return newPoints(c), c.Reason
-			}
-		}
-		return nil, ""
-	}
-	paid, why := criterion("steps")
-	r.add(Row{Criterion: "steps", Points: paid, Why: why})
-	for _, s := range f.Workflow.Steps {
-		r.add(Row{Part: true, Criterion: s.ID, Given: listSentActions(f.History, s.Action), Gold: StepText(s)})
-	}
-	paid, why = criterion("resolution")
-	r.add(Row{Criterion: "resolution", Points: paid, Why: why})
-	r.told(f.Workflow.Required(), f.Stated, f.Told)
-	for i, goal := range f.Workflow.Goal {
-		given := "not met"
-		if f.Met[i] {
-			given = "met"
-		}
-		r.add(Row{Part: true, Criterion: "goal", Given: given, Gold: goal.Source})
-	}
+	paid := map[string]*Points{}
+	sum, fined := Points{}, &Points{Kind: Cost}
 	for _, c := range v.Criteria {
-		if action, ok := strings.CutPrefix(c.ID, "action "); ok {
-			r.add(Row{Criterion: "action " + action, Points: &Points{Kind: Cost, Value: c.Earned}, Why: c.Reason})
+		sum.Value, sum.Offered = sum.Value+c.Earned, sum.Offered+c.Offered
+		if paid[c.ID] = newPoints(c); c.Action != "" {
+			fined.Value += c.Earned
+		}
+	}
+	r.add(Row{Criterion: "steps", Points: paid["steps"]})
+	var undone []string
+	for i, s := range f.Workflow.Steps {
+		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i], Gold: describeArguments(s.Args)}
+		switch sent := listSentActions(f.History, s.Action); {
+		case f.Done[i]:
+		case s.Terminal && sent != "":
+			row.Given = "sent, and not right: see resolution"
+		default:
+			row.Given = "not done"
+			if sent != "" {
+				row.Why = "sent: " + sent
+			}
+			undone = append(undone, strings.TrimSpace(row.Criterion+" "+row.Gold))
+		}
+		r.add(row)
+	}
+	found := replyFaults{gates: v.Gates}
+	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
+	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
+	for i, goal := range f.Workflow.Goal {
+		if !f.Met[i] {
+			r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other", Gold: goal.Source})
 		}
 	}
 	r.gates(v.Gates)
-	r.Harm = v.Harm
+	if len(undone) > 0 {
+		r.lose(paid["steps"], "not done: "+strings.Join(undone[:min(len(undone), maxLosses)], ", "))
+	}
+	if f.Told == nil {
+		r.lose(paid["resolution"], "no reply to the customer")
+	} else if text := found.String(); text != "" {
+		r.lose(paid["resolution"], text)
+	} else {
+		r.lose(paid["resolution"], "the case isn't settled as it should be")
+	}
+	if fined.Value < 0 {
+		r.add(Row{Criterion: "penalties", Points: fined})
+	}
+	for _, c := range v.Criteria {
+		if c.Action != "" {
+			name := fmt.Sprintf("%s, action %d", inWords(c.Action), c.Step)
+			r.add(Row{Depth: 1, Criterion: name, Points: &Points{Kind: Cost, Value: c.Earned}, Why: c.Reason})
+			r.losses = append(r.losses, loss{name + ": " + c.Reason, -1000 * c.Earned})
+		}
+	}
+	if sum.Offered > 0 {
+		r.add(Row{Criterion: "sum", Points: &sum})
+		name := fmt.Sprintf("score: %s of %s", score.FormatThousandths(sum.Value), score.FormatThousandths(sum.Offered))
+		if sum.Value < 0 {
+			name += ", and at least 0"
+		}
+		r.Totals = []Total{{name, score.FormatDecimal(grader.EpisodeScore([]score.Dimension{
+			{Earned: sum.Value, Offered: sum.Offered}}))}}
+	}
+	r.harm(v, f.Workflow.Harm, f.Workflow.Closed)
 	r.good(f.Workflow.References)
 	return r
 }
@@ -59,12 +97,12 @@ func listSentActions(history []workflow.Entry, action string) string {
 			continue
 		}
 		text := "action " + strconv.Itoa(e.Step)
-		if action != desk.RespondUser {
-			text += " " + encodeInline(e.Payload)
+		if arguments := ReadAction(json.RawMessage(e.Payload)).Summary(); action != desk.RespondUser && arguments != "" {
+			text += ", " + arguments
 		}
 		all = append(all, text)
 	}
-	return orDash(strings.Join(all, "\n"))
+	return strings.Join(all, "\n")
 }
 
 // StepText describes a required step.
@@ -80,6 +118,17 @@ func StepText(s scenarios.WorkflowStep) string {
 		out += ", which must be a question; the customer answers: " + s.Answer
 	}
 	return out
+}
+
+// describeArguments are the arguments of which not every value is accepted.
+func describeArguments(args []scenarios.Arg) string {
+	values := AcceptedValues(args)
+	maps.DeleteFunc(values, func(_ string, value any) bool { return value == "any" })
+	var named []string
+	for _, f := range listFields(values) {
+		named = append(named, inWords(f.Name)+" "+f.Value)
+	}
+	return strings.Join(named, ", ")
 }
 
 // ActionText describes an action with the arguments that it accepts.

@@ -20,8 +20,6 @@ type Excerpt struct {
 	Path  string
 	Query url.Values
 	Raw   string
-	// Elsewhere means that the conversation is on another page, at Path.
-	Elsewhere bool
 	// Prefix begins the ids of the steps, so that a page can show several transcripts.
 	Prefix string
 	// From and To are the first and the last step of Shown.
@@ -83,34 +81,6 @@ func (e Excerpt) rangeFrom(from int) *Range {
 		r.URL += "?" + encoded
 	}
 	return r
-}
-
-// Penalties reports whether the episode lost points by penalties.
-func (e Excerpt) Penalties() bool {
-	for _, d := range e.Episode.Dimensions {
-		if d.Name == "penalties" && d.Earned < 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Bar is a dimension of the grade.
-type Bar struct {
-	Name   string
-	Points *Points
-}
-
-// Bars are the dimensions of the grade.
-func (e Excerpt) Bars() []Bar {
-	bars := make([]Bar, len(e.Episode.Dimensions))
-	for i, d := range e.Episode.Dimensions {
-		bars[i] = Bar{d.Name, &Points{Value: d.Earned, Offered: d.Offered}}
-		if d.Offered == 0 {
-			bars[i].Points.Kind = Cost
-		}
-	}
-	return bars
 }
 
 // MaxSteps is the number of steps after which the environment ends the episode, 0 if it isn't

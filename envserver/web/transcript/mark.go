@@ -3,7 +3,6 @@ package transcript
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -93,18 +92,10 @@ func (t *Transcript) mark() {
 		title := ""
 		for k := range r.Rows {
 			row := &r.Rows[k]
-			if !row.Part {
+			if row.Depth < 2 {
 				title = row.Criterion
 			}
 			row.Mark = markFirst(own, title, row)
-		}
-		for _, e := range r.Harm {
-			if quote := acceptedQuote(&e); quote != "" {
-				markText(own, "harm: "+e.Claim, true, quote)
-			}
-		}
-		for _, value := range r.Invented {
-			markText(own, "invented value: "+value, true, value)
 		}
 	}
 	t.number()
@@ -113,7 +104,7 @@ func (t *Transcript) mark() {
 // markFirst marks the sentence on which a row rests: its quote or, without one, its first text that
 // occurs.
 func markFirst(messages []message, title string, row *Row) *Mark {
-	if row.Part {
+	if row.Depth == 2 {
 		title += ": " + row.Criterion
 	}
 	texts := row.texts
@@ -305,32 +296,12 @@ func SplitAtMarks(text string, marks []*Mark) []Piece {
 	return pieces
 }
 
-// Marks are the marks of all steps.
-func (e Excerpt) Marks() []*Mark {
-	var all []*Mark
-	for i := range e.Steps {
-		all = append(all, e.Steps[i].Marks...)
-	}
-	return all
-}
-
 // MarkAddress is the address of a mark: within the page if that shows its step.
 func (e Excerpt) MarkAddress(m *Mark) string {
 	fragment := "#" + e.Prefix + m.ID
 	shown := m.Step >= e.From && m.Step <= e.To || len(e.Last) > 0 && m.Step >= e.Last[0].Number
-	if shown && !e.Elsewhere {
+	if shown {
 		return fragment
 	}
-	from := 0
-	if !shown {
-		from = m.Step
-	}
-	query := url.Values{}
-	for name, values := range e.Query {
-		if name != "tab" {
-			query[name] = values
-		}
-	}
-	e.Query = query
-	return e.rangeFrom(from).URL + fragment
+	return e.rangeFrom(m.Step).URL + fragment
 }

@@ -123,15 +123,3 @@ func TestMarksAreOfTheTicket(t *testing.T) {
 		t.Errorf("the marks are %v, %v and %v", first.Marks, second.Marks, third.Marks)
 	}
 }
-
-// TestQuoted reads the quotation in a reason.
-func TestQuoted(t *testing.T) {
-	for reason, want := range map[string]string{
-		`the reply says "it \"is\" done", twice "no"`: `it "is" done`,
-		`no quotation`: "", `an open "quotation`: "", `an empty ""`: "", `"\x"`: "",
-	} {
-		if got := strings.Join(parseQuotation(reason), "|"); got != want {
-			t.Errorf("%s quotes %q, want %q", reason, got, want)
-		}
-	}
-}

@@ -1,156 +1,191 @@
 package transcript
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// reply adds the rows of the criteria, with the facts and questions below theirs.
+// reply adds the row of the reply and below it the criteria, with the facts and questions below
+// theirs.
 func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
+	row := Row{Criterion: "reply", Points: paid}
+	if !t.Replied {
+		row.Given = "none"
+		r.lose(paid, "no reply to the customer")
+	}
+	r.add(row)
 	if v == nil {
 		v = &grader.Verdict{Criteria: []grader.Criterion{{ID: offline.CriterionFacts}}}
 	}
-	spec := &t.Ticket.Reply
+	found := replyFaults{gates: v.Gates}
 	for _, c := range v.Criteria {
-		row := Row{Criterion: c.Title(), Why: c.Reason}
+		row := Row{Depth: 1, Criterion: c.ID, Why: c.Reason}
 		if t.Replied && paid != nil {
 			row.Points = newPoints(c)
 		}
-		if c.ID == "Q2" {
-			row.Given, row.Gold = metOrNot(c), t.Ticket.NextStep()
-		}
+		at := len(r.Rows)
 		r.add(row)
-		switch c.ID {
-		case offline.CriterionFacts:
-			r.told(t.Ticket.Required(), t.Stated, t.Told)
-		case "Q1":
-			r.facts(spec.Facts, parseFindings(c), c)
-		case "Q3":
-			r.questions(spec.Questions, c)
+		switch {
+		case c.ID != offline.CriterionFacts && c.Earned < c.Offered:
+			found.unmet = append(found.unmet, c.ID)
+		case c.ID == offline.CriterionFacts && len(c.Evidence) == 0:
+			r.told(t.Ticket.Required(), t.Stated, t.Told, &found)
 		}
-		for _, e := range c.Evidence {
-			if !strings.Contains(e.Claim, ".") {
-				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
-			}
+		for i := range c.Evidence {
+			r.evidence(&t.Ticket.Reply, at, &c.Evidence[i], &found)
 		}
 	}
 	r.gates(v.Gates)
-	row := Row{Criterion: "reply", Given: "sent", Points: paid}
-	if !t.Replied {
-		row.Given, row.Why = "-", "no reply was sent"
+	if t.Replied {
+		r.lose(paid, found.String())
 	}
-	r.add(row)
-	r.Invented, r.Harm = v.Invented, v.Harm
+	r.harm(v, t.Ticket.Reply.Harm, t.Ticket.Reply.Closed)
 }
 
-// What a model finds about a fact.
-const (
-	missing = "missing"
-	stated  = "stated"
-)
-
-func metOrNot(c grader.Criterion) string {
-	switch {
-	case c.Earned == 0:
-		return missing
-	case c.Earned < c.Offered:
-		return "in part"
+// evidence adds a model's answer: to the row of its criterion, or as a row of the fact or question
+// that it is about.
+func (r *Review) evidence(spec *scenarios.ReplySpec, criterion int, e *grader.Evidence, found *replyFaults) {
+	met := acceptedQuote(e) != ""
+	for _, f := range spec.Facts {
+		if e.Kind != offline.CriterionFacts || e.About != f.ID {
+			continue
+		}
+		row := newFactRow(f.Slot, f.What, strings.Join(f.Right(), " or "))
+		if row.Evidence, row.Given, row.Met = e, "told", met; f.Negative {
+			row.Gold = "denied: " + f.Value
+		}
+		if !met {
+			row.Given = "not told"
+			found.missing = append(found.missing, row.Criterion+" ("+row.Gold+")")
+		}
+		r.add(row)
+		return
 	}
-	return stated
+	for _, q := range spec.Questions {
+		if e.About == q.ID {
+			row := Row{Depth: 2, Criterion: q.Text, Given: "answered", Met: met, Evidence: e}
+			if !met {
+				row.Given = "open"
+			}
+			r.add(row)
+			return
+		}
+	}
+	r.Rows[criterion].Evidence, r.Rows[criterion].Why = e, ""
 }
 
-// parseFindings returns how a reply states the facts that its first criterion names, by id. The
-// others are stated, unless it has no reason and no points.
-func parseFindings(c grader.Criterion) func(id string) string {
-	named := map[string]string{}
-	for part := range strings.SplitSeq(c.Reason, ", ") {
-		if id, finding, ok := strings.Cut(part, " "); ok {
-			named[id] = finding
+// newFactRow is the row of a fact by its name in the vocabulary, or else that of the scenario.
+func newFactRow(slot, what, gold string) Row {
+	row := Row{Depth: 2, Criterion: inWords(what), Gold: gold}
+	if name, known := facts.Find(what); known {
+		row.About = name.Meaning
+		if name.Type == facts.Enum {
+			row.Gold = inWords(gold)
 		}
+	} else {
+		row.Criterion = inWords(slot)
 	}
-	return func(id string) string {
-		if finding, ok := named[id]; ok {
-			return finding
-		}
-		if c.Earned == 0 && c.Reason == "" {
-			return missing
-		}
-		return stated
-	}
-}
-
-func (r *Review) facts(facts []scenarios.Fact, finding func(id string) string, c grader.Criterion) {
-	for _, f := range facts {
-		if !f.Optional {
-			r.add(Row{Part: true, Criterion: f.ID + " " + f.Slot, Given: finding(f.ID), Gold: factText(f),
-				Evidence: answerTo("Q1."+f.ID, c), texts: listWordings(f, finding(f.ID))})
-		}
-	}
+	return row
 }
 
 // told adds the rows of the required facts, and of those that were stated and aren't required.
-func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.Told) {
+func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.Told, found *replyFaults) {
+	shown := make([]bool, len(given))
 	for i, f := range required {
+		row := newFactRow("", f.What, f.Values[0])
 		finding := facts.Missing
 		if told != nil {
 			finding = told.Facts.Required[i]
 		}
-		row := Row{Part: true, Criterion: f.ID + " " + f.What, Given: finding.String(), Gold: f.Values[0]}
-		if finding == facts.Right {
-			row.texts = f.Values
+		wanted := row.Criterion + " " + row.Gold
+		switch finding {
+		case facts.Right:
+			row.Given, row.Met, row.texts = "right", true, f.Values
+		case facts.Untold:
+			row.Given, row.Why = row.Gold, "the message lacks it"
+			found.untold = append(found.untold, wanted)
+		default:
+			row.Given = "not stated"
+			at := -1
+			if told != nil {
+				at = slices.IndexFunc(given, func(g facts.Fact) bool { return g.What == f.What })
+			}
+			if at < 0 || shown[at] || told.Facts.Stated[at] != facts.Wrong {
+				found.missing = append(found.missing, wanted)
+				break
+			}
+			shown[at], row.Given = true, inWords(given[at].Value)
+			found.wrong = append(found.wrong, fmt.Sprintf("%s %s (right: %s)", row.Criterion, row.Given, row.Gold))
 		}
 		r.add(row)
 	}
-	if told == nil {
-		return
-	}
 	for i, f := range given {
-		if finding := told.Facts.Stated[i]; finding == facts.Wrong || finding == facts.True {
-			r.add(Row{Part: true, Criterion: f.What, Given: f.Value, Why: finding.String()})
+		if told == nil || shown[i] {
+			continue
+		}
+		row := newFactRow("", f.What, "")
+		switch row.Given = inWords(f.Value); told.Facts.Stated[i] {
+		case facts.Wrong:
+			row.Why = "wrong: nothing of the kind is right here"
+			found.wrong = append(found.wrong, row.Criterion+" "+row.Given)
+		case facts.True:
+			row.Why = "true, but not asked for"
+		default:
+			continue
+		}
+		r.add(row)
+	}
+}
+
+// harm adds a model's answers to the claims about harm.
+func (r *Review) harm(v *grader.Verdict, authored []scenarios.Harm, closed bool) {
+	why := llm.DescribeHarm(authored, closed)
+	for _, e := range v.Harm {
+		claim := why[e.Kind]
+		if claim == "" {
+			claim = e.Kind
+		}
+		r.Harm = append(r.Harm, Answer{claim, e})
+	}
+}
+
+// replyFaults is what is wrong with a reply, in words.
+type replyFaults struct {
+	missing, untold, wrong, unmet []string
+	gates                         []grader.Gate
+}
+
+// maxListed bounds what a sentence names of a kind.
+const maxListed = 2
+
+// String says what is wrong with the reply.
+func (f *replyFaults) String() string {
+	var parts []string
+	add := func(verb string, list []string) {
+		if len(list) > maxListed {
+			list = append(slices.Clone(list[:maxListed]), fmt.Sprintf("and %d more", len(list)-maxListed))
+		}
+		if len(list) > 0 {
+			parts = append(parts, verb+strings.Join(list, ", "))
 		}
 	}
-}
-
-// listWordings are the texts of which a reply that states a fact may have one.
-func listWordings(f scenarios.Fact, finding string) []string {
-	if finding != stated {
-		return nil
+	add("the reply doesn't state ", f.missing)
+	add("states wrongly ", f.wrong)
+	add("states beside the message, but not in it, ", f.untold)
+	add("fails in ", f.unmet)
+	for _, g := range f.gates {
+		parts = append(parts, g.Reason)
 	}
-	return f.Right()
-}
-
-// factText is the value of a fact.
-func factText(f scenarios.Fact) string {
-	if f.Negative {
-		return "denied: " + f.Value
+	if len(parts) > 0 && len(f.missing) == 0 {
+		parts[0] = "the reply " + parts[0]
 	}
-	return strings.Join(f.Right(), " or ")
-}
-
-func (r *Review) questions(questions []scenarios.Question, c grader.Criterion) {
-	_, open, _ := strings.Cut(c.Reason, ": ")
-	unanswered := strings.Split(open, ", ")
-	for _, q := range questions {
-		given := "answered"
-		if slices.Contains(unanswered, q.ID) || c.Earned == 0 {
-			given = "open"
-		}
-		r.add(Row{Part: true, Criterion: q.ID, Given: given, Gold: q.Text + " " + strings.Join(q.AnsweredBy, ", "),
-			Evidence: answerTo("Q3."+q.ID, c)})
-	}
-}
-
-// answerTo returns a model's answer to a claim, nil if it wasn't asked.
-func answerTo(claim string, c grader.Criterion) *grader.Evidence {
-	at := slices.IndexFunc(c.Evidence, func(e grader.Evidence) bool { return e.Claim == claim })
-	if at < 0 {
-		return nil
-	}
-	return &c.Evidence[at]
+	return strings.Join(parts, ", ")
 }

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,23 +26,34 @@ type Review struct {
 	// TicketID is the ticket's id in observations, "" for a workflow.
 	TicketID string
 	Rows     []Row
-	// Invented are values of the reply without support in any text.
-	Invented []string
-	// Harm are a model's answers to the claims about harm.
-	Harm []grader.Evidence
+	// Totals say how the points of the rows add up.
+	Totals []Total
+	// Harm are a model's answers to the claims about harm, by what they claim.
+	Harm []Answer
 	// Good is a good reply, "" if there is none.
 	Good string
 	// Earned are the milli-points of the reply. It is set only for a recorded verdict.
 	Earned int64
 	// Other is a recorded verdict of an unknown form, decoded, otherwise nil.
 	Other any
+
+	// name is that of a ticket among several.
+	name   string
+	losses []loss
+	// counts is what the ticket adds to the sum of the episode, in micro-points.
+	counts int64
 }
 
-// Row is a criterion.
+// Row is a line of a review.
 type Row struct {
-	// Part means that the row belongs to the one above that isn't a part.
-	Part                   bool
+	// Depth is 0 if the row's points are added up, 1 if it explains the row of depth 0 above it, and
+	// 2 for what a criterion is about.
+	Depth                  int
 	Criterion, Given, Gold string
+	// Met means that a part of a criterion is as it should be.
+	Met bool
+	// About says what the criterion means, "" if its name does.
+	About string
 	// Points is nil for a row without points of its own.
 	Points *Points
 	Why    string
@@ -52,6 +64,21 @@ type Row struct {
 
 	// texts are those of which the agent's sentence has one, so that it is found without a quote.
 	texts []string
+}
+
+// Total is a line below the rows: what is computed, and its result.
+type Total struct{ Name, Value string }
+
+// Answer is a model's answer to a claim in words.
+type Answer struct {
+	Claim string
+	grader.Evidence
+}
+
+// loss is what was lost, in words, and its points in millionths of the episode's sum.
+type loss struct {
+	text   string
+	points int64
 }
 
 // Kind is what points are.
@@ -106,23 +133,41 @@ func (p *Points) Share() string {
 	return "all"
 }
 
-// ReviewOf reviews the tickets or the workflow of an environment that has played the episode.
-func ReviewOf(g record.Grade, env episode.Environment) []Review {
+// ReviewOf reviews the tickets or the workflow of an environment that has played the episode. The
+// totals say how the tickets of a queue add up.
+func ReviewOf(g record.Grade, env episode.Environment) (reviews []Review, totals []Total) {
 	verdicts := readVerdicts(g.Verdicts)
 	if f := workflow.ReviewCase(env); f != nil {
-		return []Review{reviewWorkflow(f, verdicts[""])}
+		return []Review{reviewWorkflow(f, verdicts[""])}, nil
 	}
 	tickets := ticket.ReviewTickets(env)
-	reviews := make([]Review, len(tickets))
+	reviews = make([]Review, len(tickets))
+	var sum int64
 	for i := range tickets {
-		t := &tickets[i]
-		reviews[i].Heading, reviews[i].TicketID = "given and gold", t.ID
-		if t.Weight > 0 {
-			reviews[i].Heading = fmt.Sprintf("ticket %s, %s, weight %d", t.Ticket.ScenarioID, t.ID, t.Weight)
+		t, r := &tickets[i], &reviews[i]
+		r.Heading, r.TicketID = "given and gold", t.ID
+		if len(tickets) > 1 {
+			r.name = fmt.Sprintf("ticket %s (%s)", t.ID, t.Ticket.Gold.Priority)
+			r.Heading = r.name + ": " + t.Ticket.Subject
 		}
-		reviews[i].ticket(t, verdicts[t.ID], g.Outcome != score.Errored)
+		r.ticket(t, verdicts[t.ID], g.Outcome != score.Errored && g.Score != nil)
+		sum += r.counts
+		if r.Totals != nil {
+			totals = append(totals, Total{r.name, score.FormatExact(r.counts)})
+		}
 	}
-	return reviews
+	if len(totals) == 0 {
+		return reviews, nil
+	}
+	best := tickets[0].Best
+	divided := Total{fmt.Sprintf("score: %s of %s", score.FormatExact(sum), score.FormatExact(best)),
+		score.FormatThousandths(min((2*1000*sum+best)/(2*best), 1000))}
+	if len(tickets) == 1 {
+		reviews[0].Totals = append(reviews[0].Totals, divided)
+		return reviews, nil
+	}
+	divided.Name += ", which the best schedule earns"
+	return reviews, append(totals, Total{"sum", score.FormatExact(sum)}, divided)
 }
 
 // readVerdicts returns the verdicts with criteria by the id of their ticket, "" for a workflow.
@@ -146,26 +191,19 @@ func newPoints(c grader.Criterion) *Points { return &Points{Value: c.Earned, Off
 
 func (r *Review) gates(gates []grader.Gate) {
 	for _, g := range gates {
-		r.add(Row{Criterion: "gate " + g.ID, Points: &Points{Kind: Bound, Value: g.Cap}, Why: g.Reason,
-			texts: parseQuotation(g.Reason)})
+		row := Row{Depth: 1, Criterion: "the reply " + g.Reason, Points: &Points{Kind: Bound, Value: g.Cap}}
+		if g.Quote != "" {
+			row.texts = []string{g.Quote}
+		}
+		r.add(row)
 	}
 }
 
-// parseQuotation is the quotation in a reason, if it has one.
-func parseQuotation(reason string) []string {
-	_, rest, found := strings.Cut(reason, `"`)
-	if !found {
-		return nil
+// lose notes what was lost with points, unless all were earned.
+func (r *Review) lose(p *Points, text string) {
+	if p != nil && text != "" && p.Value < p.Offered {
+		r.losses = append(r.losses, loss{text, 1000 * (p.Offered - p.Value)})
 	}
-	literal, err := strconv.QuotedPrefix(`"` + rest)
-	if err != nil {
-		return nil
-	}
-	text, err := strconv.Unquote(literal)
-	if err != nil || text == "" {
-		return nil
-	}
-	return []string{text}
 }
 
 // ticket reviews a ticket. Without a grade it has no points.
@@ -175,24 +213,49 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 	if v != nil {
 		verdict = *v
 	}
+	var sum Points
 	if parts, err := grader.GradeTicket(&t.Ticket.Served, t.Rubric, t.Decisions, verdict); err == nil && graded {
 		for _, p := range parts {
 			paid[p.Name] = &Points{Value: p.Earned, Offered: p.Offered}
+			sum.Value, sum.Offered = sum.Value+p.Earned, sum.Offered+p.Offered
 		}
 	}
 	d, gold := t.Decisions, t.Ticket.Gold
 	r.label(grader.DimensionCategory, d.Category, gold.Category, gold.CategoryAlternates, paid)
 	r.label(grader.DimensionPriority, d.Priority, gold.Priority, gold.PriorityAlternates, paid)
-	if t.Rubric != tasks.TicketResolve {
-		return
+	if t.Rubric == tasks.TicketResolve {
+		row := Row{Criterion: "decision", Given: describeEnding(d), Gold: goldEnding(gold),
+			Points: paid[grader.DimensionEscalation], Why: wrongEnding(d, t.Ticket)}
+		r.add(row)
+		r.lose(row.Points, fmt.Sprintf("decision %s, right: %s", row.Given, row.Gold))
+		r.reply(t, v, paid[grader.DimensionResponse])
+		r.good(t.Ticket.References)
 	}
-	r.add(Row{Criterion: "decision", Given: describeEnding(d), Gold: goldEnding(gold),
-		Points: paid[grader.DimensionEscalation], Why: wrongEnding(d, gold)})
-	if t.Timed {
-		r.firstReply(t)
+	for i := range r.losses {
+		r.losses[i].points = r.losses[i].points * t.Weight * t.Factor / queue.InTime
 	}
-	r.reply(t, v, paid[grader.DimensionResponse])
-	r.good(t.Ticket.References)
+	if t.Timed && t.Rubric == tasks.TicketResolve {
+		r.firstReply(t, sum.Value)
+	}
+	if sum.Offered > 0 {
+		r.add(Row{Criterion: "sum", Points: &sum})
+		r.count(t, sum.Value)
+	}
+}
+
+// count adds up what a ticket counts in its episode.
+func (r *Review) count(t *ticket.Reviewed, points int64) {
+	r.counts, r.Totals = t.Weight*points*t.Factor, []Total{}
+	name := score.FormatThousandths(points)
+	if t.Factor != queue.InTime {
+		name += " × " + score.FormatThousandths(t.Factor) + " for the time of the first reply"
+	}
+	if t.Weight != 1 {
+		name += fmt.Sprintf(" × %d, the weight of a ticket with priority %s", t.Weight, t.Ticket.Gold.Priority)
+	}
+	if t.Factor != queue.InTime || t.Weight != 1 {
+		r.Totals = append(r.Totals, Total{"counts: " + name, score.FormatExact(r.counts)})
+	}
 }
 
 func (r *Review) good(references scenarios.References) {
@@ -203,30 +266,19 @@ func (r *Review) good(references scenarios.References) {
 
 func (r *Review) label(name, given, gold string, alternates []scenarios.Alternate, paid map[string]*Points) {
 	why := ""
-	switch at := slices.IndexFunc(alternates, func(a scenarios.Alternate) bool { return a.Value == given }); {
-	case given == "":
-		why = "not set"
-	case given == gold:
-	case at >= 0:
+	if at := slices.IndexFunc(alternates, func(a scenarios.Alternate) bool { return a.Value == given }); at >= 0 {
 		why = fmt.Sprintf("arguable: %s of the points", score.FormatThousandths(alternates[at].Credit))
-	default:
-		why = "wrong"
 	}
-	r.add(Row{Criterion: name, Given: orDash(given), Gold: gold, Points: paid[name], Why: why})
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	given = cmp.Or(given, "not set")
+	r.add(Row{Criterion: name, Given: given, Gold: gold, Points: paid[name], Why: why})
+	r.lose(paid[name], fmt.Sprintf("%s %s, right: %s", name, given, gold))
 }
 
 func describeEnding(d grader.Decisions) string {
 	if d.Ending == grader.Escalated && d.Team != "" {
 		return "escalate to " + d.Team
 	}
-	return orDash(string(d.Ending))
+	return cmp.Or(string(d.Ending), "none")
 }
 
 func goldEnding(g scenarios.TicketGold) string {
@@ -237,14 +289,15 @@ func goldEnding(g scenarios.TicketGold) string {
 }
 
 // wrongEnding returns what is wrong with a decision, or "".
-func wrongEnding(d grader.Decisions, g scenarios.TicketGold) string {
+func wrongEnding(d grader.Decisions, t *scenarios.Ticket) string {
+	g := t.Gold
 	switch {
 	case d.Ending == grader.Open:
 		return "neither resolved nor escalated"
 	case d.Ending == grader.Escalated && !g.Escalate:
 		return "an agent may settle it"
 	case d.Ending == grader.Resolved && g.Escalate:
-		return fmt.Sprintf("it exceeds an agent's authority: %s, %s", g.ReasonCode, g.Policy)
+		return "it exceeds an agent's authority: " + inWords(strings.ToLower(g.ReasonCode)) + describePolicy(t)
 	case d.Ending == grader.Resolved || d.Team == g.Team || slices.Contains(g.TeamAlternates, d.Team):
 		return ""
 	case d.Team == "":
@@ -253,17 +306,34 @@ func wrongEnding(d grader.Decisions, g scenarios.TicketGold) string {
 	return "another team is responsible"
 }
 
-func (r *Review) firstReply(t *ticket.Reviewed) {
-	given, why := "-", ""
+// describePolicy names the article that decides a ticket, by its title if the ticket has it.
+func describePolicy(t *scenarios.Ticket) string {
+	id, _, _ := strings.Cut(t.Gold.Policy, "#")
+	at := slices.IndexFunc(t.Articles, func(a scenarios.Article) bool { return a.ID == id })
+	if at < 0 {
+		return ", " + t.Gold.Policy
+	}
+	return fmt.Sprintf(", by the article %q (%s)", t.Articles[at].Title, t.Gold.Policy)
+}
+
+// inWords is a name of a closed list in words.
+func inWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// firstReply adds the factor for the time of the first reply, of a ticket that has earned points.
+func (r *Review) firstReply(t *ticket.Reviewed, points int64) {
+	limit := queue.ReplyLimit(t.Ticket.Gold.Priority)
+	row := Row{Criterion: "first reply", Given: "none", Gold: fmt.Sprintf("by minute %d", limit),
+		Points: &Points{Kind: Factor, Value: t.Factor}}
+	text := "no reply"
 	if t.Answered != queue.Never {
-		given = "minute " + strconv.Itoa(t.Answered)
+		row.Given = "minute " + strconv.Itoa(t.Answered)
+		text = fmt.Sprintf("first reply in minute %d, due by minute %d", t.Answered, limit)
 	}
 	if t.Factor < queue.InTime {
-		why = "late: all points of the ticket are reduced"
+		row.Why = "late: all points of the ticket are reduced"
+		r.losses = append(r.losses, loss{text, t.Weight * points * (queue.InTime - t.Factor)})
 	}
-	r.add(Row{Criterion: "first reply", Given: given,
-		Gold:   fmt.Sprintf("by minute %d", queue.ReplyLimit(t.Ticket.Gold.Priority)),
-		Points: &Points{Kind: Factor, Value: t.Factor}, Why: why})
+	r.add(row)
 }
 
 // DescribeEvidence describes a model's answer to a claim.

@@ -7,12 +7,15 @@
 package transcript
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -35,6 +38,10 @@ type Transcript struct {
 	// Reviews has a review for each ticket or for the workflow. If the gold is unknown, it has one
 	// for each recorded verdict.
 	Reviews []Review
+	// Totals say how the tickets of a queue add up to its score.
+	Totals []Total
+	// Lost says in a sentence for what most points were lost, "" if none were or it isn't known.
+	Lost string
 }
 
 // Step is an action and what the agent saw after it.
@@ -74,12 +81,42 @@ func ReplayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Epi
 		t.Steps = append(t.Steps, step)
 	}
 	if env != nil {
-		t.Reviews = ReviewOf(e.Grade, env)
+		t.Reviews, t.Totals = ReviewOf(e.Grade, env)
+		t.Lost = describeLosses(t.Reviews)
 	} else {
 		t.Reviews = reviewVerdicts(e.Verdicts)
 	}
 	t.mark()
 	return t, nil
+}
+
+// maxLosses bounds the losses that a sentence names.
+const maxLosses = 3
+
+// describeLosses says for what most points were lost.
+func describeLosses(reviews []Review) string {
+	var all []loss
+	for _, r := range reviews {
+		for _, l := range r.losses {
+			if r.name != "" {
+				l.text = r.name + ": " + l.text
+			}
+			all = append(all, l)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b loss) int { return cmp.Compare(b.points, a.points) })
+	var b strings.Builder
+	for i, l := range all {
+		if i == maxLosses {
+			fmt.Fprintf(&b, "; and %d more", len(all)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(l.text)
+	}
+	return b.String()
 }
 
 // reviewVerdicts returns the verdicts of an episode whose gold is unknown.
@@ -94,13 +131,14 @@ func reviewVerdicts(verdicts []json.RawMessage) []Review {
 			continue
 		}
 		for _, c := range v.Criteria {
-			r.add(Row{Criterion: c.Title(), Points: newPoints(c), Why: c.Reason})
+			r.add(Row{Criterion: strings.TrimSpace(c.ID + " " + inWords(c.Action)), Points: newPoints(c), Why: c.Reason})
 			for _, e := range c.Evidence {
-				r.add(Row{Part: true, Criterion: e.Claim, Evidence: &e})
+				r.add(Row{Depth: 2, Criterion: strings.TrimSpace(e.Kind + " " + e.About), Evidence: &e})
 			}
 		}
 		r.gates(v.Gates)
-		r.Invented, r.Harm, r.Earned = v.Invented, v.Harm, v.PostGate
+		r.harm(&v, nil, false)
+		r.Earned = v.PostGate
 	}
 	return reviews
 }

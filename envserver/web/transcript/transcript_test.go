@@ -104,7 +104,7 @@ func TestReadOddRecords(t *testing.T) {
 	catalog := public(t)
 	huge := `{"action_type":"respond","message":"` + strings.Repeat("x", 1<<20) + `"}`
 	deep := strings.Repeat("[", 20_000)
-	verdict := json.RawMessage(`{"criteria":[{"id":"Q1","earned":1,"offered":2,"evidence":[{"claim":"Q1.f1"}]}],` +
+	verdict := json.RawMessage(`{"criteria":[{"id":"Q1","earned":1,"offered":2,"evidence":[{"claim":"Q1","about":"f1"}]}],` +
 		`"gates":[{"id":"promise","cap":100}],"postGate":1}`)
 	for name, tt := range map[string]struct {
 		e                record.Episode

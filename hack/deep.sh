@@ -29,7 +29,7 @@ parts=(
 	"browser     make test-browser"
 	"conformance make conformance"
 	"e2e         make test-e2e"
-	"scale       go run ./hack/scale"
+	"scale       go run ./hack/bench operator"
 	"abuse       go run ./hack/abuse"
 	"fuzz        fuzz"
 )

@@ -194,15 +194,9 @@ test-kueue: ## Test runs in a queue with Kueue's own controller, which is built 
 	CSENV_KUEUE="$(CURDIR)/bin/kueue" CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" \
 		go test ./controllers/run -count=1 -run TestAgainstAPIServer -ginkgo.focus "Kueue's default queue"
 
-.PHONY: bench-openenv
-bench-openenv: ## Compare the env server with the official Python one and write docs/benchmark.md (20 minutes).
-	go run ./hack/openenv-bench --out docs/benchmark.md $(BENCHFLAGS)
-
-.PHONY: bench-scale
-bench-scale: ## Play 102,000 sessions on six servers that are replaced, and write docs/scale.md (40 minutes).
-	@mkdir -p bin
-	@go build -o bin/bench-scale ./hack/bench-scale
-	@bin/bench-scale --out docs/scale.md --chart docs/pictures/scale.svg $(BENCHFLAGS)
+.PHONY: bench
+bench: ## Measure servers, or what BENCH names: official, growth, update, operator (hack/bench). Takes up to 40 minutes.
+	@go run ./hack/bench $(or $(BENCH),official) $(BENCHFLAGS)
 
 .PHONY: conformance
 conformance: ## Test compatibility with OpenEnv and MCP clients, LiteLLM and S3: see docs/conformance.md.

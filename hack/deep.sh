@@ -30,7 +30,7 @@ parts=(
 	"conformance make conformance"
 	"e2e         make test-e2e"
 	"nodes       env CSENV_CLUSTER=local NODES=2 make test-e2e E2EFLAGS=--label-filter=nodes,chaos"
-	"scale       go run ./hack/scale"
+	"scale       go run ./hack/bench operator"
 	"abuse       go run ./hack/abuse"
 	"fuzz        fuzz"
 )

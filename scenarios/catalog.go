@@ -16,7 +16,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -145,16 +144,12 @@ func (c *Catalog) addWorkflow(s *WorkflowScenario) {
 
 // Nearest returns the id nearest to a misspelt one, or "".
 func (c *Catalog) Nearest(id string) string {
-	best, distance := "", min(3, len(id))
+	var known []string
 	for _, s := range c.tickets {
-		if d := source.EditDistance(strings.ToUpper(id), strings.ToUpper(s.ID)); d < distance {
-			best, distance = s.ID, d
-		}
+		known = append(known, s.ID)
 	}
 	for _, s := range c.workflows {
-		if d := source.EditDistance(strings.ToUpper(id), strings.ToUpper(s.ID)); d < distance {
-			best, distance = s.ID, d
-		}
+		known = append(known, s.ID)
 	}
-	return best
+	return source.NearestWord(id, known)
 }

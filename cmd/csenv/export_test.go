@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -243,7 +242,7 @@ func TestExportedGoldIsWithheld(t *testing.T) {
 		line, _, _ := strings.Cut(all[0].Reply, "\n")
 		replies = append(replies, line)
 	}
-	for _, format := range []string{"jsonl", "atif", "inspect"} {
+	for _, format := range []string{"jsonl", "atif"} {
 		for _, gold := range []bool{false, true} {
 			out := filepath.Join(t.TempDir(), "out")
 			args := []string{"export", "r", "--results", store, "--format", format, "-O", out}
@@ -267,24 +266,13 @@ func TestExportedGoldIsWithheld(t *testing.T) {
 	}
 }
 
-// contents returns all text below a path, with that in archives.
+// contents returns all text below a path.
 func contents(t *testing.T, path string) string {
 	t.Helper()
 	var all strings.Builder
 	err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
-		}
-		if archive, err := zip.OpenReader(file); err == nil {
-			defer archive.Close()
-			for _, f := range archive.File {
-				r, err := f.Open()
-				if err != nil {
-					return err
-				}
-				all.Write(readAll(t, r))
-			}
-			return nil
 		}
 		data, err := os.ReadFile(file)
 		all.Write(data)
@@ -299,7 +287,7 @@ func contents(t *testing.T, path string) string {
 // The same episodes give the same bytes in every format, and an output of several runs has all.
 func TestExportIsDeterministic(t *testing.T) {
 	store := stored(t, "ticket-classify", "--agent", "heuristic", "--scenarios", "B06,S03,T01", "--trials", "2")
-	for _, format := range []string{"jsonl", "parquet", "hf", "atif", "inspect"} {
+	for _, format := range []string{"jsonl", "parquet", "hf", "atif"} {
 		var first string
 		for i := range 2 {
 			out := filepath.Join(t.TempDir(), "new", "out")
@@ -322,7 +310,7 @@ func TestExportIsDeterministic(t *testing.T) {
 // Every format says what the scores rest on.
 func TestExportsSayWhatScoresRestOn(t *testing.T) {
 	store := stored(t, "ticket-resolve", "--agent", "heuristic", "--scenarios", "B06")
-	for _, format := range []string{"jsonl", "hf", "atif", "inspect"} {
+	for _, format := range []string{"jsonl", "hf", "atif"} {
 		out := filepath.Join(t.TempDir(), "out")
 		_, errs, code := csenv(t, "export", "r", "--results", store, "--format", format, "-O", out)
 		if code != exitDone || !strings.Contains(contents(t, out), "Facts compared exactly; the letter not judged.") {
@@ -343,7 +331,7 @@ func TestExportRefuses(t *testing.T) {
 		want string
 	}{
 		"no run":       {nil, "missing argument RUN"},
-		"format":       {[]string{"r", "--format", "csv"}, `--format is "csv": choose one of jsonl, parquet, hf, atif, inspect`},
+		"format":       {[]string{"r", "--format", "csv"}, `--format is "csv": choose one of jsonl, parquet, hf, atif`},
 		"no output":    {[]string{"r", "--format", "hf"}, "--format hf writes a file or a folder: name it with -O"},
 		"files":        {[]string{"r", "--format", "hf", "-O", full}, "has files: name a new folder"},
 		"task":         {[]string{"r", "--format", "atif", "-O", out, "--task", "refund"}, `no episode of task "refund"`},
@@ -407,14 +395,5 @@ func TestExportOfErroredEpisodes(t *testing.T) {
 		if e.Score != nil || e.Outcome != "errored" || e.Steps[0].DenseReward != nil {
 			t.Errorf("%+v", e)
 		}
-	}
-	out := filepath.Join(t.TempDir(), "out")
-	if _, errs, code := csenv(t, "export", "r", "--results", store, "--errored", "--format", "inspect", "-O",
-		out); code != exitDone {
-		t.Fatalf("exit %d: %s", code, errs)
-	}
-	if text := contents(t, out); strings.Contains(text, `"scores"`) ||
-		strings.Count(text, `"error":{"message":"judge_failed"`) != 2 {
-		t.Errorf("the log is %s", text)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -44,15 +43,6 @@ type Config struct {
 	// Dialing is the number of concurrent handshakes, 0 for 128, which fit into a listener's
 	// backlog.
 	Dialing int
-	// Connect opens connections, nil for TCP ones. Several source addresses give more connections
-	// to one server than the ports of one address.
-	Connect func(ctx context.Context, network, address string) (net.Conn, error)
-	// Opened, if not nil, is called when all sessions are open, and the steps begin when it
-	// returns.
-	Opened func(context.Context) error
-	// Stepped, if not nil, is called after the last step, and the sessions are closed when it
-	// returns.
-	Stepped func(context.Context) error
 	// Progress, if not nil, is called about once a second.
 	Progress func(Progress)
 }
@@ -115,17 +105,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if len(g.sessions) == 0 {
 		return Result{}, fmt.Errorf("no session opened at %s: %v", cfg.URL, g.failures)
 	}
-	if cfg.Opened != nil {
-		if err := cfg.Opened(ctx); err != nil {
-			return Result{}, err
-		}
-	}
 	elapsed := g.stepAll(ctx)
-	if cfg.Stepped != nil {
-		if err := cfg.Stepped(ctx); err != nil {
-			return Result{}, err
-		}
-	}
 	return Result{
 		Sessions: len(g.sessions), Steps: g.steps.Load(), Elapsed: elapsed, Connect: g.connects.latencies(),
 		Step: g.latency.latencies(), Failures: g.failures,
@@ -154,7 +134,7 @@ func newGenerator(cfg Config) (*generator, error) {
 	g := &generator{Config: cfg, failures: map[string]int{}, url: buildSocketURL(cfg.URL)}
 	g.phase.Store("connect")
 	g.dialer = websocket.Dialer{HandshakeTimeout: handshakeTimeout, ReadBufferSize: 1024, WriteBufferSize: 1024,
-		WriteBufferPool: &sync.Pool{}, NetDialContext: cfg.Connect}
+		WriteBufferPool: &sync.Pool{}}
 	var err error
 	if g.resets, err = newResets(cfg.Reset, cfg.Seed); err != nil {
 		return nil, err

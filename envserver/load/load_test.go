@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -57,45 +56,6 @@ func TestRunMeasures(t *testing.T) {
 	for name, l := range map[string]Latencies{"step": got.Step, "connect": got.Connect} {
 		if l.P50 <= 0 || l.P99 < l.P50 || l.Max < l.P99 {
 			t.Errorf("%s latencies %+v are not ascending", name, l)
-		}
-	}
-}
-
-// The steps begin after Opened has returned, with all sessions open, which Stepped finds open
-// still.
-func TestRunWaits(t *testing.T) {
-	front := serve(t, 4)
-	cfg := searches(front.URL, 4)
-	var dials atomic.Int64
-	cfg.Connect = func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}
-	cfg.Opened = func(context.Context) error {
-		if n := dials.Load(); n != 4 {
-			t.Errorf("%d connections when all sessions are open", n)
-		}
-		return nil
-	}
-	stepped := false
-	cfg.Stepped = func(context.Context) error {
-		further := searches(front.URL, 1)
-		_, err := Run(t.Context(), further)
-		stepped = err != nil && strings.Contains(err.Error(), "CAPACITY_REACHED")
-		return nil
-	}
-	if got, err := Run(t.Context(), cfg); err != nil || got.Steps == 0 || !stepped {
-		t.Errorf("%d steps, %v; the sessions were open after them: %t", got.Steps, err, stepped)
-	}
-	refusal := errors.New("not now")
-	refuse := func(context.Context) error { return refusal }
-	for name, change := range map[string]func(*Config){
-		"Opened": func(c *Config) { c.Opened = refuse }, "Stepped": func(c *Config) { c.Stepped = refuse },
-	} {
-		refused := searches(front.URL, 1)
-		change(&refused)
-		if _, err := Run(t.Context(), refused); !errors.Is(err, refusal) {
-			t.Errorf("error %v, want that of %s", err, name)
 		}
 	}
 }

@@ -385,10 +385,11 @@ func SuggestWord(word string, known []string) string {
 }
 
 // NearestWord returns the known word of which a word may be a misspelling, "" if there is none.
+// Case doesn't count. Of equally near words it is the first in alphabetical order.
 func NearestWord(word string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if d := EditDistance(word, k); d < distance && d < utf8.RuneCountInString(word) {
+	best, distance := "", min(max(3, len(word)/2), utf8.RuneCountInString(word))
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		if d := EditDistance(strings.ToLower(word), strings.ToLower(k)); d < distance {
 			best, distance = k, d
 		}
 	}

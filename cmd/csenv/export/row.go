@@ -1,8 +1,10 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/rollout"
@@ -23,6 +25,11 @@ type row struct {
 	Trial       int64  `json:"trial" parquet:"trial"`
 	Seed        int64  `json:"seed" parquet:"seed"`
 	Agent       string `json:"agent" parquet:"agent,dict"`
+	// Began and Completed are those of the run in RFC 3339, Completed null if it hasn't ended.
+	// Version is the release of csenv that ran it.
+	Began     string  `json:"run_began" parquet:"run_began,dict"`
+	Completed *string `json:"run_completed" parquet:"run_completed,dict"`
+	Version   string  `json:"csenv_version" parquet:"csenv_version,dict"`
 
 	Outcome string `json:"outcome" parquet:"outcome,dict"`
 	// Class is the class of error of an errored episode, which has no score: judge_unavailable and
@@ -119,8 +126,9 @@ func newRow(t *trajectory) (*row, error) {
 		Seed: t.Seed, Agent: source.AgentName(t.run.EvaluationRun), Outcome: string(t.Outcome), Class: orNil(t.Class),
 		Score: t.Score, Reward: t.reward(), Dimensions: []dimension{}, Tools: string(tools), Judge: t.Judge,
 		Basis: t.basis(), GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest, Attempts: int64(t.Attempts),
-		DurationMS: t.DurationMS, Steps: make([]step, len(t.Turns)),
+		DurationMS: t.DurationMS, Steps: make([]step, len(t.Turns)), Version: versionOf(t.run),
 	}
+	r.Began, r.Completed = timesOf(t.run)
 	for _, d := range t.Dimensions {
 		r.Dimensions = append(r.Dimensions, dimension{d.Name, float64(d.Earned) / 1000, float64(d.Offered) / 1000})
 	}
@@ -139,6 +147,26 @@ func newRow(t *trajectory) (*row, error) {
 		r.Gold = orNil(string(gold))
 	}
 	return r, nil
+}
+
+// timesOf are the times at which a run began and, unless it hasn't, ended.
+func timesOf(run *source.LoadedRun) (began string, completed *string) {
+	start := run.CreationTimestamp
+	if run.Status.StartTime != nil {
+		start = *run.Status.StartTime
+	}
+	if run.Status.CompletionTime != nil {
+		completed = new(run.Status.CompletionTime.UTC().Format(time.RFC3339))
+	}
+	return start.UTC().Format(time.RFC3339), completed
+}
+
+// versionOf is the version of csenv that a run is of.
+func versionOf(run *source.LoadedRun) string {
+	if run.Status.Provenance == nil {
+		return "unknown"
+	}
+	return cmp.Or(run.Status.Provenance.OperatorVersion, "unknown")
 }
 
 func (r *row) addMessages(t *trajectory) {

@@ -194,7 +194,7 @@ func (k *kind) unknown(object map[string]any) []error {
 	for _, at := range paths {
 		hint := "see `kubectl explain " + strings.ToLower(k.name) + ".spec --recursive`"
 		parent, name := parentOf(at)
-		if near := findNearestName(name, k.properties(parent)); near != "" {
+		if near := source.NearestWord(name, k.properties(parent)); near != "" {
 			hint = "did you mean " + near + "?"
 		} else if elsewhere := findField(k.schema, "", name); elsewhere != "" {
 			hint = "did you mean " + elsewhere + "?"
@@ -202,17 +202,6 @@ func (k *kind) unknown(object map[string]any) []error {
 		faults = append(faults, errors.New(k.label(object)+": unknown field "+at+": "+hint))
 	}
 	return faults
-}
-
-// findNearestName returns the most similar name, "" if none is similar.
-func findNearestName(name string, names []string) string {
-	best, least := "", len(name)/2+1
-	for _, candidate := range slices.Sorted(slices.Values(names)) {
-		if d := source.EditDistance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
-			best, least = candidate, d
-		}
-	}
-	return best
 }
 
 // findField returns the path of the first field of a name in a schema's specs, "" if there is none.

@@ -4,9 +4,13 @@ import http.server
 import json
 import os
 import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 
 # The tokens of every answer of the scripted model.
 PROMPT_IDS, IDS, LOGPROBS = [1, 2, 3, 151644], [40, 41], [-0.25, -1.5]

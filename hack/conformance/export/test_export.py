@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conftest import IDS, LOGPROBS, PROMPT_IDS
+from customer_support_inspect import write_logs
 from datasets import Dataset, load_dataset
 from harbor.models.trajectories import Trajectory
 from harbor.utils.traces_utils import collect_conversations_from_trial
@@ -61,15 +62,15 @@ def test_huggingface(export, rows):
 
 
 def test_inspect(csenv, store, export, rows, tmp_path):
-    folder = export("inspect")
+    folder = tmp_path / "logs"
+    write_logs(export("jsonl").read_text().splitlines(), folder)
     for run in ("tickets", "cases", "model"):
         want = {key: row for key, row in rows.items() if key[0] == run}
         path = str(folder / f"{run}.eval")
         log = read_eval_log(path)
         status = json.loads(csenv("results", run, "--results", store, "-o", "json"))["status"]
-        metrics = {name: m.value for name, m in log.results.scores[0].metrics.items()}
-        assert metrics["mean"] == pytest.approx(float(status["score"]["mean"]), abs=5e-5)
-        assert metrics["stderr"] == float(status["score"]["standardError"])
+        mean = log.results.scores[0].metrics["mean"].value
+        assert mean == pytest.approx(float(status["score"]["mean"]), abs=5e-5)
         assert (log.status, log.eval.task, len(log.samples)) == ("success", run, len(want))
         for sample in log.samples:
             row = want.pop((run, sample.metadata["episode"]))
@@ -80,7 +81,7 @@ def test_inspect(csenv, store, export, rows, tmp_path):
                 asked, result = sample.messages[step["message"] : step["message"] + 2]
                 assert result.metadata["reward"] == step["reward"]
                 if step["prompt_token_ids"]:
-                    assert asked.metadata["trace"]["ids"] == IDS
+                    assert asked.metadata["trace"]["completion_token_ids"] == IDS
                 if asked.tool_calls:
                     assert result.tool_call_id == asked.tool_calls[0].id and result.function == asked.tool_calls[0].function
             assert read_eval_log_sample(path, sample.id, sample.epoch).uuid == row["episode_id"]

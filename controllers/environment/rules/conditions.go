@@ -66,8 +66,8 @@ var progressing = []Rule{
 	{Reason: v1alpha1.ReasonProgressDeadlineExceeded, Stage: Progressing, State: isFalse, Event: warning,
 		When: "the rolling update exceeded the Deployment's deadline", Advice: seeDegraded,
 		Check: func(p *pass) rule.Finding {
-			return describeNumbers(snapshot.IsStuck(p.Snapshot), "The rolling update is stuck: %d of %d servers run the "+
-				"newest template. Older servers continue to serve.", p.counts.Updated, p.wanted())
+			return describeNumbers(snapshot.IsStuck(p.Snapshot), "The rolling update is stuck: %d of %d servers run "+
+				"the newest template. Older servers continue to serve.", p.counts.Updated, p.wanted())
 		}},
 	{Reason: v1alpha1.ReasonUpdatePostponed, Stage: Progressing, State: isFalse,
 		When: "another release of the operator waits for other pools", Advice: noAction,

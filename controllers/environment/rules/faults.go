@@ -26,7 +26,8 @@ var faults = slices.Concat([]Rule{
 			if len(p.Taken) == 0 {
 				return rule.Finding{}
 			}
-			return rule.Finding{What: fmt.Sprintf("%s in namespace %s belongs to something else and isn't changed.", p.Taken[0],
+			return rule.Finding{What: fmt.Sprintf("%s in namespace %s belongs to something else and isn't changed.",
+				p.Taken[0],
 				p.Env.Namespace)}
 		}},
 	{Reason: v1alpha1.ReasonApplyFailed, Stage: Degraded, State: isTrue, Event: warning,
@@ -57,13 +58,14 @@ var faults = slices.Concat([]Rule{
 			if failure == "" {
 				return rule.Finding{}
 			}
-			return quoted("The changed scenario packs aren't rolled out. Servers continue with the packs that they have "+
-				"loaded, but new servers can't start.", nameObjects(p.Env, failure))
+			return quoted("The changed scenario packs aren't rolled out. Servers continue with the packs that they "+
+				"have loaded, but new servers can't start.", nameObjects(p.Env, failure))
 		}},
 }, serverFaults, []Rule{
 	{Reason: v1alpha1.ReasonLedgerKeyUnreadable, Stage: Degraded, State: isTrue, Event: warning,
 		When:   "the operator can't read the pool's ledger key",
-		Advice: "Restore Secret KEY_SECRET, or create a new key (" + replaceKey + ")", Check: func(p *pass) rule.Finding {
+		Advice: "Restore Secret KEY_SECRET, or create a new key (" + replaceKey + ")",
+		Check: func(p *pass) rule.Finding {
 			if p.KeyErr == nil {
 				return rule.Finding{}
 			}
@@ -79,8 +81,8 @@ var faults = slices.Concat([]Rule{
 			if server == "" {
 				return rule.Finding{}
 			}
-			return quoted(fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions and tries the "+
-				"judge again every minute.", server), why)
+			return quoted(fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions and "+
+				"tries the judge again every minute.", server), why)
 		}},
 	{Reason: v1alpha1.ReasonServersUnreachable, Stage: Degraded, State: isTrue, Event: warning,
 		When:   "servers are ready but don't answer the operator",
@@ -113,8 +115,9 @@ var serverFaults = []Rule{
 	{Reason: v1alpha1.ReasonUnschedulable, Stage: Degraded | ofServer, State: isTrue, Event: warning,
 		When: "no node can run a server", Advice: "Add nodes, or lower spec.replicas", Check: checkScheduled},
 	{Reason: v1alpha1.ReasonUnschedulable, Stage: Degraded | ofServer, State: isTrue, Event: warning,
-		When: "no scheduler has looked at a server", Advice: "Run that scheduler, or change spec.template.schedulerName",
-		Check: checkClaimed},
+		When:   "no scheduler has looked at a server",
+		Advice: "Run that scheduler, or change spec.template.schedulerName",
+		Check:  checkClaimed},
 	{Reason: v1alpha1.ReasonImagePullFailed, Stage: Degraded | ofServer, State: isTrue, Event: warning,
 		When: "the image can't be pulled", Advice: "Correct spec.image, or make the image available to the nodes",
 		Check: checkImage},
@@ -135,7 +138,8 @@ var serverFaults = []Rule{
 		Advice: "Add one to the Secret that spec.access.tokenSecretRef " +
 			"names, or create it", Check: checkToken},
 	{Reason: v1alpha1.ReasonCrashLoop, Stage: Degraded | ofServer, State: isTrue, Event: warning,
-		When: "a server can't start without the files of a pack", Advice: createPack, Check: func(p *pass) rule.Finding {
+		When: "a server can't start without the files of a pack", Advice: createPack,
+		Check: func(p *pass) rule.Finding {
 			if ended := findEnd(p.faulty); ended != nil {
 				return describeEmptyPack(p.Env, fmt.Sprintf("Server %s can't start", p.faulty.Name), ended.Message)
 			}
@@ -251,7 +255,8 @@ func describeEmptyPack(env *v1alpha1.CustomerSupportEnv, consequence, says strin
 		}
 		kind, name := identifyPack(pack)
 		return rule.Finding{
-			What: fmt.Sprintf("%s: %s %s doesn't exist in namespace %s, or it has no scenario files.", consequence, kind,
+			What: fmt.Sprintf("%s: %s %s doesn't exist in namespace %s, or it has no scenario files.", consequence,
+				kind,
 				name, env.Namespace),
 			Detail: pods.CreateFrom(strings.ToLower(kind), name, env.Namespace, "--from-file=FOLDER"),
 		}

@@ -25,8 +25,8 @@ const quotesWhy = ": the message quotes why, and has [what to do](conditions.md#
 // delays are the rules of runs that have begun and not ended: what delays them.
 var delays = []Rule{
 	{Reason: v1alpha1.ReasonRunning, State: evaluation.Running, Stage: Playing, Check: checkPlanMap,
-		Requeue: awaitPlan, When: "the plan is missing with the run's Job, and can't be made again before the pool is " +
-			"available", Advice: "See the condition EnvironmentReady"},
+		Requeue: awaitPlan, When: "the plan is missing with the run's Job, and can't be made again before the pool " +
+			"is available", Advice: "See the condition EnvironmentReady"},
 	{Reason: v1alpha1.ReasonSuspended, State: evaluation.Running, Stage: Playing | Collecting, Check: checkHalted,
 		When: "`suspend` is true", Advice: "Set spec.suspend to false to continue"},
 	{Reason: v1alpha1.ReasonQueued, State: evaluation.Running, Stage: Playing, Check: checkQueue,
@@ -50,8 +50,8 @@ var delays = []Rule{
 	{Reason: v1alpha1.ReasonUnschedulable, State: evaluation.Running, Stage: Playing, Check: checkScheduled,
 		Event: corev1.EventTypeWarning, When: "no node takes a runner, or its scheduler doesn't run" + quotesWhy},
 	{Reason: v1alpha1.ReasonSidecarRunning, State: evaluation.Running, Stage: Playing, Check: checkSidecars,
-		Event: corev1.EventTypeWarning, Requeue: awaitSidecars, When: "a runner is counted, but the container that the " +
-			"message names, for example a mesh's proxy, keeps its pod",
+		Event: corev1.EventTypeWarning, Requeue: awaitSidecars, When: "a runner is counted, but the container that " +
+			"the message names, for example a mesh's proxy, keeps its pod",
 		Advice: "Make it a native sidecar (an init container whose restartPolicy is Always), or have none injected " +
 			"into the pods of spec.template"},
 	{Reason: v1alpha1.ReasonWaitingForCapacity, State: evaluation.Running, Stage: Playing, Check: checkCapacity,
@@ -207,7 +207,8 @@ func checkScheduled(p *pass) rule.Finding {
 		if pods.IsUnclaimed(pod) && p.s.Now.Sub(pod.CreationTimestamp.Time) >= pods.CreationPatience {
 			f := p.delayed("Scheduler %s hasn't looked at runner pod %s for more than %s.", pod.Spec.SchedulerName,
 				pod.Name, pods.CreationPatience)
-			f.Advice = "Run that scheduler, or delete the run and create it again with another spec.template.schedulerName"
+			f.Advice = "Run that scheduler, or delete the run and create it again with another " +
+				"spec.template.schedulerName"
 			return f
 		}
 	}

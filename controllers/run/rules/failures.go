@@ -31,11 +31,11 @@ var failures = []Rule{
 		Advice: "Correct that, then RESUME"},
 	{Reason: v1alpha1.ReasonShardsFailed, State: evaluation.Failed, Stage: Counted,
 		Check: checkFailure(v1alpha1.ReasonShardsFailed),
-		When: "a shard failed more often than `shardBackoffLimit`; the message quotes the runner, and says if the run " +
-			"must be created again", Advice: "Correct that, then RESUME"},
+		When: "a shard failed more often than `shardBackoffLimit`; the message quotes the runner, and says if the " +
+			"run must be created again", Advice: "Correct that, then RESUME"},
 	{Reason: v1alpha1.ReasonRunnersNotStarted, State: evaluation.Failed, Stage: Counted, Check: checkStuck,
-		Requeue: awaitStart, When: "a scheduled runner could not start for ten minutes: an image cannot be pulled, or " +
-			"the agent's container ends before it listens", Advice: "Correct that, then RESUME"},
+		Requeue: awaitStart, When: "a scheduled runner could not start for ten minutes: an image cannot be pulled, " +
+			"or the agent's container ends before it listens", Advice: "Correct that, then RESUME"},
 	{Reason: v1alpha1.ReasonSummariesLost, State: evaluation.Failed, Stage: Counted, Check: checkLost,
 		Requeue: awaitSummaries, When: "pods were removed by force before their summaries were counted, more often " +
 			"than `shardBackoffLimit`", Advice: "Find out what removes pods and finalizers, then RESUME"},

@@ -50,8 +50,9 @@ var changes = []Rule{
 		Check: checkTrainers, When: "trainers play the run (type External), and the pool's `access.play` is `RunsOnly`",
 		Advice: "Use a pool with access.play Open and create the run again"},
 	{Reason: v1alpha1.ReasonEnvironmentChanged, State: evaluation.Failed, Stage: Counted | Collected,
-		Check:  checkChanged,
-		When:   "scenarios, grader, judge or key of the pool changed during the run: scores of two graders are never mixed",
+		Check: checkChanged,
+		When: "scenarios, grader, judge or key of the pool changed during the run: scores of two graders are never " +
+			"mixed",
 		Advice: "Create the run again"},
 	{Reason: v1alpha1.ReasonDeadlineExceeded, State: evaluation.Failed, Stage: Counted, Check: checkDeadline,
 		Requeue: awaitDeadline, When: "the run took longer than `activeDeadlineSeconds`",
@@ -59,11 +60,12 @@ var changes = []Rule{
 			"episodes"},
 	{Reason: v1alpha1.ReasonDeadlineExceeded, State: evaluation.Failed, Stage: Collected, Check: checkNothingCollected,
 		Requeue: awaitDeadline, When: "an External run collected nothing within `activeDeadlineSeconds`",
-		Advice: "Check that trainers reach pool POOL and tag their sessions with reset(run=\"TAG\"), then create the run " +
-			"again"},
+		Advice: "Check that trainers reach pool POOL and tag their sessions with reset(run=\"TAG\"), then create the " +
+			"run again"},
 	{Reason: v1alpha1.ReasonTooManyErrored, State: evaluation.Failed, Stage: Collected,
 		Check: checkErroredAtDeadline, When: "an External run reached `activeDeadlineSeconds` with more errored " +
-			"episodes than `maxErroredPercent`", Advice: "See the servers' logs for the causes, then create the run again"},
+			"episodes than `maxErroredPercent`",
+		Advice: "See the servers' logs for the causes, then create the run again"},
 	{Reason: v1alpha1.ReasonCollectionEnded, State: evaluation.Completed, Stage: Collected,
 		Check: checkCollectionEnded, Requeue: awaitSilent, When: "an External run reached `activeDeadlineSeconds`"},
 }
@@ -79,8 +81,8 @@ func checkSize(p *pass) rule.Finding {
 	if p.tooLarge == nil {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("The collected episodes exceed what the sums of one run can hold: %v. The figures contain "+
-		"those counted before.", p.tooLarge))
+	return found(fmt.Sprintf("The collected episodes exceed what the sums of one run can hold: %v. The figures "+
+		"contain those counted before.", p.tooLarge))
 }
 
 func checkErrored(p *pass) rule.Finding { return describeVerdict(p.verdict, evaluation.Failed) }
@@ -141,8 +143,8 @@ func checkTrainers(p *pass) rule.Finding {
 	if p.s.Env == nil || p.s.Env.Spec.Access.Play != v1alpha1.RunsOnlyPlay || !evaluation.IsExternal(p.s.Run) {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("Pool %s refuses trainers, because its access.play is RunsOnly: only runners have a run's "+
-		"credential.", p.s.Env.Name))
+	return found(fmt.Sprintf("Pool %s refuses trainers, because its access.play is RunsOnly: only runners have a "+
+		"run's credential.", p.s.Env.Name))
 }
 
 // checkChanged asks what the pool grades differently from when the run began. It may be unknown.
@@ -208,7 +210,8 @@ func checkDeadline(p *pass) rule.Finding {
 // isCollectionOver reports whether activeDeadlineSeconds of an External run have passed, and no
 // server is waited for.
 func (p *pass) isCollectionOver() bool {
-	return p.s.IsDeadlineOver() && p.collected != nil && p.collected.Err == nil && p.tooLarge == nil && !p.awaitsSilent()
+	return p.s.IsDeadlineOver() && p.collected != nil && p.collected.Err == nil && p.tooLarge == nil &&
+		!p.awaitsSilent()
 }
 
 func checkNothingCollected(p *pass) rule.Finding {

@@ -96,7 +96,8 @@ func (p *pass) playAgain() {
 		shards.JobAttemptsBefore++
 	} else {
 		kind, cost = corev1.EventTypeWarning, fmt.Sprintf("This is job attempt %d of at most %d, because "+
-			"retries.shardBackoffLimit is %d.", shards.JobAttempts-shards.JobAttemptsBefore, runner.ReadBackoffLimit(p.s.Run)+1,
+			"retries.shardBackoffLimit is %d.", shards.JobAttempts-shards.JobAttemptsBefore,
+			runner.ReadBackoffLimit(p.s.Run)+1,
 			runner.ReadBackoffLimit(p.s.Run))
 	}
 	p.d.announce(kind, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d "+

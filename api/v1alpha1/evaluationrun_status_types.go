@@ -443,10 +443,9 @@ type Shards struct {
 	// +required
 	Total int32 `json:"total"`
 
-	// jobAttempts is the number of Jobs of the run: one for each attempt, and one more each time that
-	// shards were played again because their summaries were refused or lost.
-	// retries.shardBackoffLimit bounds these in each attempt.
-	// +kubebuilder:validation:Minimum=0
+	// jobAttempts is the number of Jobs of the run: one for each attempt, and one more each time
+	// that shards were played again because their summaries were refused or lost.
+	// retries.shardBackoffLimit bounds these in each attempt. +kubebuilder:validation:Minimum=0
 	// +optional
 	JobAttempts int32 `json:"jobAttempts,omitempty"`
 

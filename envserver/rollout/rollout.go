@@ -276,9 +276,10 @@ func newShard(cfg Config, pod string) *shard {
 	return s
 }
 
-// shuffleJobs orders jobs by the ids that agents receive, which follow from their seeds. In the plan's
-// order an agent could count the episodes to find out which one it plays, and the episodes that have
-// ended would be those of the first categories, so that their score said nothing of the others.
+// shuffleJobs orders jobs by the ids that agents receive, which follow from their seeds. In the
+// plan's order an agent could count the episodes to find out which one it plays, and the episodes
+// that have ended would be those of the first categories, so that their score said nothing of the
+// others.
 func shuffleJobs(jobs []job, idKey string) {
 	ids := make(map[int64]string, len(jobs))
 	for _, j := range jobs {

@@ -98,8 +98,8 @@ func OfWorkflow(class string, generated bool) string {
 	return table[at].Name
 }
 
-// Describe is what an agent does in episodes of these tasks: a verb and the noun of its object, which
-// is "episodes" if the tasks differ, if there are none, or if one is unknown.
+// Describe is what an agent does in episodes of these tasks: a verb and the noun of its object,
+// which is "episodes" if the tasks differ, if there are none, or if one is unknown.
 func Describe(names ...string) (verb, noun string) {
 	for i, name := range names {
 		task, ok := Find(name)

@@ -24,8 +24,8 @@ const (
 	exhaustedPenalty = 200 // the step limit was reached
 )
 
-// paidLookUps is how many kinds of look-ups of a generated case are paid before a right reply. Every
-// case requires as many, so that a wrong reply leaves the same in easy and hard ones.
+// paidLookUps is how many kinds of look-ups of a generated case are paid before a right reply.
+// Every case requires as many, so that a wrong reply leaves the same in easy and hard ones.
 const paidLookUps = 2
 
 type state struct {

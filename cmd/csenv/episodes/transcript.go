@@ -162,8 +162,8 @@ func printAction(w io.Writer, a transcript.Action) {
 	view.WriteField(w, "facts", strings.Join(stated, "\n"))
 }
 
-// printReview writes what the agent gave beside the gold, with the points of each criterion. Without
-// the gold it is a recorded verdict.
+// printReview writes what the agent gave beside the gold, with the points of each criterion.
+// Without the gold it is a recorded verdict.
 func printReview(w io.Writer, r transcript.Review) {
 	view.WriteHeading(w, r.Heading)
 	if r.Other != nil {

@@ -284,8 +284,8 @@ func TrustIn(s *v1alpha1.EvaluationRunStatus) string {
 		view.MapItems(s.Tasks, func(t v1alpha1.TaskResult) string { return t.Name }))
 }
 
-// lostRows are the reasons for lost points, each dimension with the most costly of its parts and the
-// others together.
+// lostRows are the reasons for lost points, each dimension with the most costly of its parts and
+// the others together.
 func lostRows(lost []source.LostPoints, episodes string) []LostRow {
 	var all int64
 	for _, l := range lost {

@@ -33,8 +33,8 @@ func Standing(run *v1alpha1.EvaluationRun, written time.Time) (reason, message s
 	if quiet <= computeMaxQuiet(run.Status.Durations) {
 		return v1alpha1.ReasonRunning, fmt.Sprintf("%d of %d episodes are still to be stored.", missing, e.Total)
 	}
-	return local.ReasonInterrupted, fmt.Sprintf("%d of %d episodes are not stored, and the store last grew %s ago: the run "+
-		"was stopped, or its store failed.", missing, e.Total, quiet.Round(time.Minute))
+	return local.ReasonInterrupted, fmt.Sprintf("%d of %d episodes are not stored, and the store last grew %s ago: "+
+		"the run was stopped, or its store failed.", missing, e.Total, quiet.Round(time.Minute))
 }
 
 // computeMaxQuiet is how long the store of a run under way may be without a new segment.
@@ -49,7 +49,8 @@ func computeMaxQuiet(durations *v1alpha1.Durations) time.Duration {
 // IsUnfinished reports whether a run that isn't of a cluster lacks episodes.
 func IsUnfinished(run *v1alpha1.EvaluationRun) bool {
 	c := evaluation.FindState(run.Status.Conditions)
-	return run.ResourceVersion == "" && c != nil && (c.Reason == v1alpha1.ReasonRunning || c.Reason == local.ReasonInterrupted)
+	return run.ResourceVersion == "" && c != nil &&
+		(c.Reason == v1alpha1.ReasonRunning || c.Reason == local.ReasonInterrupted)
 }
 
 // setStanding says whether an unfinished run is under way, by its newest segment. A reader that

@@ -27,7 +27,8 @@ type boardPage struct {
 	Live, Markdown, CSV string
 }
 
-// boardFilter selects runs. Each of its texts may be "". Builtin is "" to leave out built-in agents.
+// boardFilter selects runs. Each of its texts may be "". Builtin is "" to leave out built-in
+// agents.
 type boardFilter struct{ Pool, Task, Agent, Labels, Builtin string }
 
 // boardTable is a board with the paths of its runs. Priced means that a cost is shown, Counted that

@@ -125,7 +125,8 @@ func gates(g *facts.Gold, m *facts.Message) (found []grader.Gate) {
 		return []grader.Gate{{ID: "empty", Reason: "has neither words nor values"}}
 	}
 	if g.IsCopy(m) {
-		found = append(found, grader.Gate{ID: "copied", Cap: copyCap, Reason: "is copied from what was served, by more than half"})
+		found = append(found, grader.Gate{ID: "copied", Cap: copyCap,
+			Reason: "is copied from what was served, by more than half"})
 	}
 	if quote := g.Unsupported(m); quote != "" {
 		found = append(found, grader.Gate{ID: "unsupported", Cap: unsupportedCap, Quote: quote,

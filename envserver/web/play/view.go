@@ -429,7 +429,8 @@ func newVerdict(i int, raw json.RawMessage) verdict {
 	for _, c := range from.Criteria {
 		v.Criteria = append(
 			v.Criteria,
-			criterion{strings.TrimSpace(c.ID + " " + c.Action), score.FormatThousandths(c.Earned), score.FormatThousandths(c.Offered),
+			criterion{strings.TrimSpace(c.ID + " " + c.Action), score.FormatThousandths(c.Earned),
+				score.FormatThousandths(c.Offered),
 				c.Reason, c.Evidence},
 		)
 	}

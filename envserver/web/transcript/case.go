@@ -32,7 +32,8 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	r.add(Row{Criterion: "steps", Points: paid["steps"]})
 	var undone []string
 	for i, s := range f.Workflow.Steps {
-		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i], Gold: describeArguments(s.Args)}
+		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
+			Gold: describeArguments(s.Args)}
 		switch sent := listSentActions(f.History, s.Action); {
 		case f.Done[i]:
 		case s.Terminal && sent != "":
@@ -97,7 +98,8 @@ func listSentActions(history []workflow.Entry, action string) string {
 			continue
 		}
 		text := "action " + strconv.Itoa(e.Step)
-		if arguments := ReadAction(json.RawMessage(e.Payload)).Summary(); action != desk.RespondUser && arguments != "" {
+		arguments := ReadAction(json.RawMessage(e.Payload)).Summary()
+		if action != desk.RespondUser && arguments != "" {
 			text += ", " + arguments
 		}
 		all = append(all, text)

@@ -46,8 +46,8 @@ type Review struct {
 
 // Row is a line of a review.
 type Row struct {
-	// Depth is 0 if the row's points are added up, 1 if it explains the row of depth 0 above it, and
-	// 2 for what a criterion is about.
+	// Depth is 0 if the row's points are added up, 1 if it explains the row of depth 0 above it,
+	// and 2 for what a criterion is about.
 	Depth                  int
 	Criterion, Given, Gold string
 	// Met means that a part of a criterion is as it should be.

@@ -131,7 +131,8 @@ func reviewVerdicts(verdicts []json.RawMessage) []Review {
 			continue
 		}
 		for _, c := range v.Criteria {
-			r.add(Row{Criterion: strings.TrimSpace(c.ID + " " + inWords(c.Action)), Points: newPoints(c), Why: c.Reason})
+			r.add(Row{Criterion: strings.TrimSpace(c.ID + " " + inWords(c.Action)), Points: newPoints(c),
+				Why: c.Reason})
 			for _, e := range c.Evidence {
 				r.add(Row{Depth: 2, Criterion: strings.TrimSpace(e.Kind + " " + e.About), Evidence: &e})
 			}

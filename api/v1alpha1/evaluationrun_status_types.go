@@ -445,7 +445,8 @@ type Shards struct {
 
 	// jobAttempts is the number of Jobs of the run: one for each attempt, and one more each time
 	// that shards were played again because their summaries were refused or lost.
-	// retries.shardBackoffLimit bounds these in each attempt. +kubebuilder:validation:Minimum=0
+	// retries.shardBackoffLimit bounds these in each attempt.
+	// +kubebuilder:validation:Minimum=0
 	// +optional
 	JobAttempts int32 `json:"jobAttempts,omitempty"`
 

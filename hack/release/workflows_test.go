@@ -58,7 +58,7 @@ func TestWorkflowsOnlyCallTheMakefile(t *testing.T) {
 	}
 }
 
-// The nightly workflow has a job for each part of the deep suite.
+// The nightly workflow has a job for each part of the deep suite but nodes, which needs root.
 func TestNightlyRunsEveryPart(t *testing.T) {
 	listed, err := exec.CommandContext(t.Context(), "../deep.sh", "--list").Output()
 	if err != nil {
@@ -66,7 +66,9 @@ func TestNightlyRunsEveryPart(t *testing.T) {
 	}
 	var want []string
 	for line := range strings.Lines(string(listed)) {
-		want = append(want, strings.Fields(line)[0])
+		if part := strings.Fields(line)[0]; part != "nodes" {
+			want = append(want, part)
+		}
 	}
 	text, err := os.ReadFile("../../.github/workflows/nightly.yaml")
 	if err != nil {

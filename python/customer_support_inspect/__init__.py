@@ -47,7 +47,7 @@ def make_log(rows: list[Row]) -> EvalLog:
         model=rows[0]["agent"],
         config=EvalConfig(epochs=max(s.epoch for s in samples)),
         dataset=EvalDataset(name=rows[0]["environment"], samples=len(ids), sample_ids=ids),
-        packages={"csenv": rows[0]["csenv_version"]},
+        packages={"csenv": rows[0]["program_version"]},
     )
     stats = EvalStats(started_at=rows[0]["run_began"], completed_at=rows[0]["run_completed"] or "")
     used = usage(*(sum(row[part] or 0 for row in rows) for part in ("prompt_tokens", "completion_tokens")))

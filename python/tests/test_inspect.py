@@ -21,7 +21,7 @@ def exported(**changed):
     step |= {"prompt_token_ids": [1], "completion_token_ids": [2], "completion_token_texts": None, "logprobs": [-0.5]}
     row = {"run": "r", "run_uid": "u", "episode": 0, "episode_id": "e0", "environment": "ticket", "task": "ticket-classify", "scenario": "B06"}
     row |= {"split": "public-dev", "trial": 0, "seed": 1, "agent": "m", "run_began": "2026-11-28T10:00:00Z", "run_completed": None}
-    row |= {"csenv_version": "v0.1.0", "outcome": "failed", "error_class": None, "score": 0.5, "reward": -0.1, "dimensions": [], "answers": 1}
+    row |= {"program_version": "v0.1.0", "outcome": "failed", "error_class": None, "score": 0.5, "reward": -0.1, "dimensions": [], "answers": 1}
     row |= {"messages": messages, "tools": "[]", "steps": [step], "prompt_tokens": 5, "completion_tokens": 2, "judge": "rules", "basis": "Facts."}
     row |= {"duration_ms": 1500, "gold": '[{"heading": "Ticket"}]'}
     return json.dumps(row | changed)

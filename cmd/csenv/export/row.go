@@ -29,7 +29,7 @@ type row struct {
 	// Version is the release of csenv that ran it.
 	Began     string  `json:"run_began" parquet:"run_began,dict"`
 	Completed *string `json:"run_completed" parquet:"run_completed,dict"`
-	Version   string  `json:"csenv_version" parquet:"csenv_version,dict"`
+	Version   string  `json:"program_version" parquet:"program_version,dict"`
 
 	Outcome string `json:"outcome" parquet:"outcome,dict"`
 	// Class is the class of error of an errored episode, which has no score: judge_unavailable and

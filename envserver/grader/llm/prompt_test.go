@@ -23,7 +23,7 @@ var rubricDigests = map[string]string{
 	"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450",
 	"r2": "a5cc5eca63f3c77af20361ec95d593abe5fae37a657bbafc120d91e0ac9441a4",
 	"r3": "7924ea14098e56f502c57fb637a7cbb31d4450bdb3eb93c5d70efcc8a2f59b55",
-	"r4": "aa8c6da0af0f74c8f4d3a4df58f37825a70f8479e27e2d79d644eb6aaa5b9c21",
+	"r4": "1a361c1caa0439bc3d7a1f037056b39324c10446c53373df05f12427fec024ab",
 }
 
 func TestRubricVersion(t *testing.T) {

@@ -296,7 +296,7 @@ func openMCPSessions(ctx context.Context, s *server) (string, error) {
 			ids = append(ids, id)
 		}
 	})
-	now, countErr := s.occupied(ctx)
+	now, countErr := s.readMetrics(ctx)
 	_, others := s.playFor(ctx, time.Second)
 	if now.sessions > maxSessions*clientShare/100+clients {
 		err = errors.Join(err, fmt.Errorf("one client has %d of %d sessions", now.sessions, maxSessions))

@@ -183,9 +183,15 @@ type occupation struct{ sessions, goroutines, descriptors int }
 
 func (s *server) occupied(ctx context.Context) (o occupation, err error) {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID()))
-	if o.descriptors = len(open); err != nil || s.Ops == "" {
-		return o, err
+	if err == nil && s.Ops != "" {
+		o, err = s.readMetrics(ctx)
 	}
+	o.descriptors = len(open)
+	return o, err
+}
+
+// readMetrics returns what the server's metrics say of it, without its descriptors.
+func (s *server) readMetrics(ctx context.Context) (o occupation, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops+"/metrics", http.NoBody)
 	if err != nil {
 		return o, err

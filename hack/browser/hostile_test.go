@@ -267,7 +267,6 @@ func (w *world) testHostile(t *testing.T) {
 				for _, found := range eval[[]string](t, tab, harm) {
 					t.Error(found)
 				}
-				fits(t, tab)
 				sound(t, tab)
 				if eval[bool](t, tab, `document.body.innerText.includes("window.__pwned")`) {
 					shown++

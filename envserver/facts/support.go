@@ -62,13 +62,13 @@ func (l *Library) extract(s string) *extract {
 	return e
 }
 
-// read returns the values of a text in a language, each once.
-func (l *Library) read(s string, lex *text.Lexicon) []text.Value {
-	key := textKey{lex, s}
+// read returns the values of a cleaned text in a language, each once.
+func (l *Library) read(cleaned string, lex *text.Lexicon) []text.Value {
+	key := textKey{lex, cleaned}
 	if values, ok := l.values.Get(key); ok {
 		return values
 	}
-	values := text.AppendNew(nil, text.Parse(l.extract(s).cleaned, lex).Values)
+	values := text.AppendNew(nil, text.Parse(cleaned, lex).Values)
 	l.values.Add(key, values)
 	return values
 }
@@ -127,13 +127,11 @@ func (l *Library) Read(c *Context, texts, values []string) *Served {
 		u.add(s.required...)
 		u.add(s.listed()...)
 		for _, lex := range c.lexicons {
-			for _, t := range texts {
-				for part := range strings.SplitSeq(t, "\n\n") {
-					u.add(l.read(part, lex)...)
-				}
+			for _, e := range s.texts() {
+				u.add(l.read(e.cleaned, lex)...)
 			}
 			for _, v := range values {
-				u.add(l.read(v, lex)...)
+				u.add(l.read(clean(v), lex)...)
 			}
 		}
 		return u

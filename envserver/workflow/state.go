@@ -131,7 +131,7 @@ func (s *state) carryOut(action string, args desk.Args) result {
 	before := len(s.fines)
 	answer := s.act(action, args)
 	if s.workflow.Rules.PaysLookUpsApart && isLookUp(action) && answer.OK {
-		s.lookedUp |= 1 << slices.Index(desk.ListToolNames(false), action)
+		s.lookedUp |= 1 << desk.IndexTool(action)
 	}
 	if s.workflow.Rules.FinesExcess && s.step-s.faults > len(s.workflow.Steps) &&
 		!slices.ContainsFunc(s.fines[before:], func(f fine) bool { return f.points == neutralPenalty }) {

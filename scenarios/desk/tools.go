@@ -115,6 +115,16 @@ func ListToolNames(written bool) []string {
 	return names
 }
 
+// IndexTool returns the place of a tool among ListTools, -1 if there is none of that name.
+func IndexTool(name string) int {
+	for i := range tools {
+		if tools[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
 // IsChange reports whether a tool of that name changes the records.
 func IsChange(name string) bool {
 	t := FindTool(name)

@@ -65,7 +65,9 @@ func (p *pass) proceed() {
 	case external && begun:
 		p.countSegments()
 		p.judgeCollected()
-		_ = p.settle(Collected) || p.settle(Collecting)
+		if !p.settle(Collected) {
+			p.settle(Collecting)
+		}
 	case external:
 		if p.planCollection(); !p.settle(Planned) {
 			p.startCollection()

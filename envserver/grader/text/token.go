@@ -39,9 +39,6 @@ func (t *Token) Is(c WordClass) bool { return t.classes&c != 0 }
 // among reports whether the token is one of the given marks.
 func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
 
-// Hash returns the hash of the token's text.
-func (t *Token) Hash() uint64 { return Hash(HashSeed, t.Text) }
-
 // HashSeed is the hash of the empty text.
 const HashSeed uint64 = 14695981039346656037
 

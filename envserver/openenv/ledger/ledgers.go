@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -50,10 +49,12 @@ type Ledgers struct {
 	runs       map[string]*run
 	shares     map[string]*share
 	remembered int64
+	// order has the shares with ledgers, the one that loses a ledger first at the top.
+	order queue[*share]
 	// parcels are of shards whose plan is unknown here, for the peer that plays them next.
 	parcels map[Key]Parcel
-	// unread has the ledgers that changed since they were last fetched.
-	unread map[Key]struct{}
+	// unread is the number of ledgers that changed since they were last fetched.
+	unread int
 	// drained is closed when unread becomes empty while WaitDrained waits.
 	drained chan struct{}
 
@@ -65,6 +66,12 @@ type ShardLedger struct {
 	store *Ledgers
 	key   Key
 	run   *run
+	// The store's lock guards these: when the ledger was last used, whether it has changed since it
+	// was last fetched, its usefulness and its place in the run's queue.
+	touched time.Time
+	unread  bool
+	use     usefulness
+	place   int
 
 	mu   sync.Mutex
 	sums score.Ledger
@@ -73,7 +80,6 @@ type ShardLedger struct {
 	// its sums.
 	ended, lost map[int64]struct{}
 	used        score.Tokens // as the shard's runners report
-	touched     time.Time
 }
 
 // New makes the ledgers of an environment. Only runs with the secrets' credential may use them, and
@@ -82,8 +88,7 @@ func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers
 	return &Ledgers{
 		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
-		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{}, runs: map[string]*run{},
-		shares:  map[string]*share{},
+		byKey: map[Key]*ShardLedger{}, runs: map[string]*run{}, shares: map[string]*share{},
 		parcels: map[Key]Parcel{},
 	}
 }
@@ -177,7 +182,7 @@ func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 	l := s.byKey[key]
 	if l == nil {
 		l = s.newLedger(tag, r)
-		if !s.makeRoom(time.Now(), l.run) {
+		if !s.makeRoom(l.run) {
 			return nil, ErrFull
 		}
 		s.put(l)
@@ -190,9 +195,10 @@ func (s *Ledgers) put(l *ShardLedger) {
 	if s.runs[l.key.Run] == nil {
 		s.keep(l.key.Run, l.run) // it was forgotten while the episode of a session was played, or is new
 	}
-	l.run.ledgers++
-	l.run.share.ledgers++
+	l.run.share = s.shareOf(l.run.share.namespace)
 	s.byKey[l.key] = l
+	s.charge(l.run.share, 1, 0)
+	s.touch(l)
 }
 
 func (s *Ledgers) newLedger(tag protocol.RunTag, r *run) *ShardLedger {
@@ -209,8 +215,7 @@ func (s *Ledgers) newLedger(tag protocol.RunTag, r *run) *ShardLedger {
 func (l *ShardLedger) accept(tag protocol.RunTag) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.touched = time.Now()
-	l.run.touched = l.touched
+	l.store.touch(l)
 	if tag.PassScore != l.sums.PassScore {
 		return fmt.Errorf("run %s, shard %d has pass_score %d, not %d: send the same pass_score with all its episodes",
 			tag.Run, tag.Shard, l.sums.PassScore, tag.PassScore)
@@ -271,113 +276,85 @@ func (l *ShardLedger) fullError() error {
 		l.key.Shard, len(l.ended))
 }
 
-// The usefulness of a ledger, least useful first. A ledger that was fetched as it is has been
-// counted, or the runner will play the shard again. A shard without an ended episode loses nothing
-// with its ledger, which is made again when one ends, but its runner may be about to fetch it.
-const (
-	fetched = iota
-	empty
-	abandoned
-	needed
-)
-
-func (s *Ledgers) usefulness(l *ShardLedger, now time.Time) int {
-	_, unread := s.unread[l.key]
-	switch {
-	case l.sums.Scored+l.sums.Failed == 0:
-		return empty
-	case !unread:
-		return fetched
-	case now.Sub(l.touched) >= ledgerIdle:
-		return abandoned
-	default:
-		return needed
-	}
-}
-
 // makeRoom deletes a ledger for one of a run, if there are maxLedgers: one that isn't needed, of
 // the namespace that has most ledgers, of its run that has most, and of these the least useful and
 // least recently used. If all are needed, it deletes one of these, unless the new one's namespace,
 // or in the same namespace its run, has as many. It reports false if it may delete none.
 //
 // A planned run keeps which episodes have ended, so that none of them is graded again.
-func (s *Ledgers) makeRoom(now time.Time, own *run) bool {
+func (s *Ledgers) makeRoom(own *run) bool {
 	if len(s.byKey) < maxLedgers {
 		return true
 	}
-	var victim *ShardLedger
-	least := needed
-	for _, l := range s.byKey {
-		l.mu.Lock()
-		of := s.usefulness(l, now)
-		l.mu.Unlock()
-		if victim == nil || s.goesBefore(l, of, victim, least) {
-			victim, least = l, of
-		}
+	of := s.order[0]
+	victim := of.runs[0].ledgers[0]
+	most, mine := len(victim.run.ledgers), len(own.ledgers)
+	if of != own.share {
+		most, mine = of.ledgers, own.share.ledgers
 	}
-	most, mine := victim.run.ledgers, own.ledgers
-	if victim.run.share != own.share {
-		most, mine = victim.run.share.ledgers, own.share.ledgers
-	}
-	if least == needed && (victim.run == own || most <= mine+1) {
+	if victim.use == needed && (victim.run == own || most <= mine+1) {
 		return false
 	}
 	s.forget(victim)
 	return true
 }
 
-// goesBefore orders ledgers for deletion. A needed one goes last.
-func (s *Ledgers) goesBefore(l *ShardLedger, of int, o *ShardLedger, than int) bool {
-	if isNeeded := of == needed; isNeeded != (than == needed) {
-		return !isNeeded
-	}
-	return cmp.Or(cmp.Compare(o.run.share.ledgers, l.run.share.ledgers), cmp.Compare(o.run.ledgers, l.run.ledgers),
-		cmp.Compare(of, than), l.touched.Compare(o.touched)) < 0
-}
-
 // Expire deletes ledgers of runs without a plan that were not used for ledgerTTL. A planned run may
-// be resumed at any time.
+// be resumed at any time. Ledgers that nobody has used for ledgerIdle are abandoned.
 func (s *Ledgers) Expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.byKey {
-		if l.run.plan == nil && now.Sub(l.lastTouched()) >= ledgerTTL {
+		switch idle := now.Sub(l.touched); {
+		case idle >= ledgerTTL && l.run.plan == nil:
 			s.forget(l)
+		case idle >= ledgerIdle && l.use == needed:
+			l.use = abandoned
+			s.reorder(l)
 		}
 	}
 }
 
 func (s *Ledgers) forget(l *ShardLedger) {
 	delete(s.byKey, l.key)
-	l.run.share.ledgers--
-	if l.run.ledgers--; l.run.ledgers == 0 && l.run.plan == nil {
+	s.charge(l.run.share, -1, 0)
+	s.mark(l, false)
+	if len(l.run.ledgers) == 0 && l.run.plan == nil {
 		delete(s.runs, l.key.Run)
 	}
-	s.read(l.key)
 }
 
-// read records that the ledger has been fetched as it is.
-func (s *Ledgers) read(key Key) {
-	delete(s.unread, key)
-	if s.drained != nil && len(s.unread) == 0 {
+// mark records whether a ledger has changed since it was fetched.
+func (s *Ledgers) mark(l *ShardLedger, unread bool) {
+	if unread && !l.unread {
+		s.unread++
+	} else if l.unread && !unread {
+		s.unread--
+	}
+	l.unread = unread
+	s.rank(l)
+	if s.drained != nil && s.unread == 0 {
 		close(s.drained)
 		s.drained = nil
 	}
 }
 
-func (l *ShardLedger) lastTouched() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.touched
+// touch records that a ledger is used.
+func (s *Ledgers) touch(l *ShardLedger) {
+	l.touched = time.Now()
+	l.run.touched = l.touched
+	s.rank(l)
 }
 
 // Begin counts an episode that was opened.
 func (l *ShardLedger) Begin() {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sums.Opened++
-	l.touched = time.Now()
-	l.run.opened.Add(1)
+	l.store.touch(l)
+	l.run.opened++
 }
 
 // Finish counts the end of an episode in the figures or, if it was counted before, as replayed with
@@ -390,15 +367,13 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 	l = s.current(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.touched = time.Now()
+	defer func() { s.touch(l); s.mark(l, true) }()
 	if e.Outcome == score.Errored {
-		s.unread[l.key] = struct{}{}
 		l.run.errored++
 		s.errored++
 		return nil, nil
 	}
 	if l.counts(planned.Index) || l.isLost(planned.Index) || !l.run.plays(l.key.Shard) {
-		s.unread[l.key] = struct{}{}
 		l.sums.Replayed++
 		s.replayed++
 		return nil, ErrEnded
@@ -406,7 +381,6 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 	if err := l.add(planned, e); err != nil {
 		return nil, err
 	}
-	s.unread[l.key] = struct{}{}
 	l.run.count(e)
 	s.counted++
 	// A receipt only repeats members of the sums that never change.
@@ -419,7 +393,7 @@ func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
 	now := s.byKey[l.key]
 	switch {
 	case now == nil:
-		s.makeRoom(time.Now(), l.run) // without room, the table exceeds its bound by a session's ledger
+		s.makeRoom(l.run) // without room, the table exceeds its bound by a session's ledger
 		s.put(l)
 		return l
 	case now != l:
@@ -433,11 +407,15 @@ func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
 // ErrNoLedger means that no episode of the shard was begun here, or its ledger has expired.
 var ErrNoLedger = errors.New("no episode of this run and shard was played here")
 
-// find returns a ledger, nil for none.
+// find returns a ledger that is used, nil for none.
 func (s *Ledgers) find(key Key) *ShardLedger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.byKey[key]
+	l := s.byKey[key]
+	if l != nil {
+		s.touch(l)
+	}
+	return l
 }
 
 // Sign signs the current state of a ledger.
@@ -448,7 +426,6 @@ func (s *Ledgers) Sign(key Key, private ed25519.PrivateKey) (score.SignedLedger,
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.touched = time.Now()
 	return l.sums.Sign(private)
 }
 
@@ -457,13 +434,15 @@ func (s *Ledgers) Fetched(key Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
-	s.read(key)
+	if l := s.byKey[key]; l != nil {
+		s.mark(l, false)
+	}
 }
 
 // WaitDrained waits until every changed ledger has been fetched, or the context ends.
 func (s *Ledgers) WaitDrained(ctx context.Context) {
 	s.mu.Lock()
-	if len(s.unread) == 0 {
+	if s.unread == 0 {
 		s.mu.Unlock()
 		return
 	}

@@ -94,6 +94,7 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 			t.Errorf("an existing ledger: %v", err)
 		}
 		elapse(ledgerIdle)
+		store.Expire(time.Now())
 		fill(t, store, "late", 1, true)
 		if got := store.Figures().Open; got != maxLedgers || store.byKey[Key{"needed-5", 0}] == nil {
 			t.Errorf("%d ledgers, or the last used one is missing", got)
@@ -212,7 +213,7 @@ func TestOneRunCannotUseUpTheLedgers(t *testing.T) {
 		t.Errorf("%d ledgers", got)
 	}
 	for run, want := range map[string]int{"honest": 3, "late": 4, "greedy": maxLedgers - 7} {
-		if got := store.runs[run].ledgers; got != want {
+		if got := len(store.runs[run].ledgers); got != want {
 			t.Errorf("run %s has %d ledgers, want %d", run, got, want)
 		}
 	}
@@ -371,7 +372,7 @@ func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
 		if err := begin("first"); err != nil {
 			t.Fatal(err)
 		}
-		store.resize(store.runs["first"], maxRemembered/2-store.remembered) // as if it were a large one
+		store.charge(store.runs["first"].share, 0, maxRemembered/2-store.remembered) // as if it were a large one
 		if err := begin("second"); !errors.Is(err, ErrFull) {
 			t.Errorf("beyond the bound: %v", err)
 		}

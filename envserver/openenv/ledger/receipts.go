@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
@@ -44,7 +43,7 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 			return protocol.ReceiptsAnswer{}, err
 		}
 	}
-	if fresh && !s.makeRoom(time.Now(), l.run) {
+	if fresh && !s.makeRoom(l.run) {
 		return protocol.ReceiptsAnswer{}, ErrFull
 	}
 	answer, err := l.addReceipts(receipts)
@@ -53,7 +52,7 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 	}
 	if answer.Taken > 0 && s.byKey[key] == l {
 		s.counted += int64(answer.Taken)
-		s.unread[key] = struct{}{}
+		s.mark(l, true)
 	}
 	return answer, err
 }
@@ -77,7 +76,6 @@ func (r *run) checkReceipts(shard int, receipts []score.Receipt) error {
 func (l *ShardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.touched = time.Now()
 	for _, r := range receipts {
 		if err := l.sums.Accepts(r); err != nil {
 			return protocol.ReceiptsAnswer{}, err

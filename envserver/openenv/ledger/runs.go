@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/csenv/csenv/envserver/poolkey"
@@ -36,14 +35,15 @@ type run struct {
 	holds   map[int]hold
 	asked   int64
 	turns   int64
-	ledgers int
 	touched time.Time
+	// ledgers has those of the shards, and place is the run's in the queue of its share.
+	ledgers queue[*ShardLedger]
+	place   int
 
 	// These count what this server did itself: episodes that it began, that it graded, by outcome,
 	// and those that errored. sum is that of the scores, in micro-points.
-	opened                  atomic.Int64
-	scored, failed, errored int64
-	sum                     int64
+	opened, scored, failed, errored int64
+	sum                             int64
 }
 
 // share is what the runs of a namespace take of a server: ledgers, and with a plan bytes of memory.
@@ -51,14 +51,28 @@ type share struct {
 	namespace string
 	ledgers   int
 	bytes     int64
+	// runs are those with ledgers, and place is the share's in the order.
+	runs  queue[*run]
+	place int
 }
 
-// shareOf returns the share of a namespace, "" for runs without a plan.
+// shareOf returns the share of a namespace, "" for runs without a plan. It is kept while something
+// is charged to it.
 func (s *Ledgers) shareOf(namespace string) *share {
-	if s.shares[namespace] == nil {
-		s.shares[namespace] = &share{namespace: namespace}
+	if found := s.shares[namespace]; found != nil {
+		return found
 	}
-	return s.shares[namespace]
+	return &share{namespace: namespace}
+}
+
+// charge adds ledgers and bytes to a share, or takes them away.
+func (s *Ledgers) charge(of *share, ledgers int, bytes int64) {
+	of.ledgers += ledgers
+	of.bytes += bytes
+	s.remembered += bytes
+	if s.shares[of.namespace] = of; of.ledgers == 0 && of.bytes == 0 {
+		delete(s.shares, of.namespace)
+	}
 }
 
 // hold is a shard that a server plays, or takes over once its peers have given it up. No other
@@ -170,24 +184,17 @@ func (s *Ledgers) remember(id, namespace string, r *run) error {
 // keep stores a run that isn't stored.
 func (s *Ledgers) keep(id string, r *run) {
 	s.runs[id] = r
-	s.resize(r, r.bytes())
-}
-
-// resize counts the bytes of a run that is stored or forgotten.
-func (s *Ledgers) resize(r *run, bytes int64) {
-	s.remembered += bytes
-	r.share.bytes += bytes
+	r.share = s.shareOf(r.share.namespace)
+	s.charge(r.share, 0, r.bytes())
 }
 
 // forgetRun deletes a run with a plan, and its ledgers.
 func (s *Ledgers) forgetRun(id string) {
 	r := s.runs[id]
-	for _, l := range s.byKey {
-		if l.run == r {
-			s.forget(l)
-		}
+	for len(r.ledgers) > 0 {
+		s.forget(r.ledgers[0])
 	}
-	s.resize(r, -r.bytes())
+	s.charge(r.share, 0, -r.bytes())
 	delete(s.runs, id)
 }
 
@@ -257,7 +264,7 @@ func (s *Ledgers) RunReports(runs []string, active map[string]int64) (reports []
 	}
 	for _, id := range runs[:min(len(runs), score.MaxRunReports)] {
 		if r := s.runs[id]; r != nil {
-			reports = append(reports, score.RunReport{Run: id, Active: active[id], Opened: r.opened.Load(),
+			reports = append(reports, score.RunReport{Run: id, Active: active[id], Opened: r.opened,
 				Scored: r.scored, Failed: r.failed, Errored: r.errored, ScoreSum: r.sum})
 		}
 	}

@@ -103,7 +103,7 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 		return state, err
 	}
 	state.Counted, state.Ledger, state.Used = l.listCounted(), &signed, l.used
-	s.read(key)
+	s.mark(l, false)
 	return state, nil
 }
 
@@ -156,7 +156,7 @@ func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519
 		}
 		l.used = l.used.Larger(state.Used)
 		if len(l.ended) > 0 || l.sums.Scored+l.sums.Failed > 0 {
-			s.unread[key] = struct{}{}
+			s.mark(l, true)
 		}
 	}
 	l := s.byKey[key]
@@ -179,7 +179,6 @@ func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519
 func (l *ShardLedger) merge(sums *score.Ledger, counted score.IndexSet) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.touched = time.Now()
 	own := l.listCounted()
 	shared := int64(0)
 	for index := range own.All {

@@ -106,6 +106,9 @@ var attacks = []attack{
 	{"500 requests for pages with an unfinished header of 1 MB", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 500, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 950_000), 5*time.Second)
 	}, pages, nil},
+	{"200 connections that request pages without a pause", func(ctx context.Context, s *server) (string, error) {
+		return s.keepUpFor(ctx, 200, 2, strings.Repeat("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 1<<16))
+	}, pages, nil},
 	{"3,000 pages that are followed live", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 3000, "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n", 5*time.Second)
 	}, pages, nil},

@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -38,7 +39,15 @@ type site struct {
 	public bool
 	// games serves the playground, nil for none.
 	games http.Handler
+
+	// turns bounds the pages that are being made, in all and for a visitor.
+	turns *share.Budget
+	feeds *feeds
 }
+
+// maxMade bounds the pages that are being made at a time, and maxMadeFor those for one visitor,
+// whose others wait.
+const maxMade, maxMadeFor = 64, 4
 
 // shown is what a handler returns: the template of a page and its data.
 type shown struct {
@@ -92,6 +101,7 @@ func badRequest(format string, args ...any) error {
 
 // handler serves all pages.
 func (s *site) handler() http.Handler {
+	s.turns, s.feeds = share.NewBudget(maxMade, maxMadeFor), &feeds{byPage: map[string]*feed{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{digest}/{name}", page.ServeStatic)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
@@ -141,12 +151,14 @@ func (s *site) titleOf(scenario string, seed int64) string {
 // serve answers with a page.
 func (s *site) serve(show func(*http.Request) (shown, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		found, err := show(r)
 		status := http.StatusOK
-		if err != nil {
-			found, status = s.failed(r, err)
-		}
-		html, err := s.pages.Page(found.template, s.layout(r.Context(), found))
+		html, err := s.inTurn(r, func() ([]byte, error) {
+			found, err := show(r)
+			if err != nil {
+				found, status = s.failed(r, err)
+			}
+			return s.pages.Page(found.template, s.layout(r.Context(), found))
+		})
 		if err != nil {
 			s.log.Error("A page can't be rendered", "path", r.URL.Path, "error", err)
 			http.Error(w, "The page can't be rendered: see the log of csenv ui.", http.StatusInternalServerError)
@@ -156,6 +168,16 @@ func (s *site) serve(show func(*http.Request) (shown, error)) http.HandlerFunc {
 		w.WriteHeader(status)
 		_, _ = w.Write(html) // the browser may have gone
 	}
+}
+
+// inTurn makes a page or a part of one in a turn of its visitor.
+func (s *site) inTurn(r *http.Request, render func() ([]byte, error)) ([]byte, error) {
+	release, err := s.turns.Take(r.Context(), share.ClientAt(r.RemoteAddr))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return render()
 }
 
 // layout returns the page of a handler's result.

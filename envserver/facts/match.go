@@ -65,9 +65,7 @@ func valuesOf(all []wanted) (values []text.Value) {
 	for i := range all {
 		for k := range all[i].values {
 			v := &all[i].values[k]
-			for _, r := range v.readings {
-				values = append(values, r.Value)
-			}
+			values = append(values, v.readings...)
 			if v.of.Type == ID {
 				values = append(values, text.Value{Kind: text.IDValue, ID: v.key})
 			}

@@ -44,18 +44,17 @@ type extract struct {
 	cleaned string
 	// words are its words and numbers without articles.
 	words string
-	// runs are the hashes of its runs of words.
-	runs map[uint64]struct{}
+	// runs are its runs of words.
+	runs map[string]struct{}
 }
 
 func (l *Library) extract(s string) *extract {
 	if e, ok := l.extracts.Get(s); ok {
 		return e
 	}
-	e := &extract{cleaned: clean(s)}
-	words := significantWords(e.cleaned)
-	e.words, e.runs = strings.Join(words, " "), make(map[uint64]struct{}, len(words))
-	for run := range runsOf(words) {
+	e := &extract{cleaned: clean(s), runs: map[string]struct{}{}}
+	e.words = strings.Join(significantWords(e.cleaned), " ")
+	for run := range runsOf(e.words) {
 		e.runs[run] = struct{}{}
 	}
 	l.extracts.Add(s, e)
@@ -77,23 +76,20 @@ func (l *Library) read(cleaned string, lex *text.Lexicon) []text.Value {
 // accident.
 const runLength = 8
 
-// runsOf yields the hashes of the runs of the words, in order.
-func runsOf(words []string) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		var last [runLength]uint64
-		for i, w := range words {
-			last[i%runLength] = text.Hash(text.HashSeed, w)
-			if i+1 < runLength {
+// runsOf yields the runs of words, in order.
+func runsOf(words string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var starts []int
+		from := 0
+		for end := range len(words) + 1 {
+			if end < len(words) && words[end] != ' ' {
 				continue
 			}
-			h := text.HashSeed
-			for k := range runLength {
-				h = (h ^ last[(i+1+k)%runLength]) * 1099511628211
-				h ^= h >> 29
-			}
-			if !yield(h) {
+			starts = append(starts, from)
+			if n := len(starts); n >= runLength && !yield(words[starts[n-runLength]:end]) {
 				return
 			}
+			from = end + 1
 		}
 	}
 }
@@ -155,7 +151,7 @@ type support struct {
 // add adds values that the agent may state.
 func (s *support) add(values ...text.Value) {
 	for _, v := range values {
-		v.At = text.Span{}
+		v.At, v.Number, v.Measure = text.Span{}, 0, ""
 		if _, known := s.seen[v]; known {
 			continue
 		}
@@ -186,7 +182,7 @@ func (s *Served) supportsFact(v *value) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(v.readings, func(r reading) bool { return s.supports(r.Value) })
+	return slices.ContainsFunc(v.readings, s.supports)
 }
 
 // holds reports whether a served text has the words of a text, or the id.
@@ -197,13 +193,13 @@ func (s *Served) holds(v *value) bool {
 	keys := idKeys(v.cleaned)
 	return slices.ContainsFunc(s.support().values, func(o text.Value) bool {
 		return o.Kind >= text.NumberValue &&
-			slices.ContainsFunc(keys, func(key string) bool { return sameID(lettersAndDigits(o.ID), key) })
+			slices.ContainsFunc(keys, func(key string) bool { return text.SameID(text.LettersAndDigits(o.ID), key) })
 	})
 }
 
 // holdsID reports whether a value is an id that a served text has, with or without a prefix.
 func (s *Served) holdsID(v text.Value) bool {
-	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)})
+	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: v.ID})
 }
 
 // supports reports whether what was served, or what follows from it, has the value.
@@ -286,7 +282,7 @@ func (s *support) reach() map[time.Time]struct{} {
 	for i, from := range s.days {
 		for _, d := range s.durations {
 			for _, sign := range []int{1, -1} {
-				end, ok := Shift(from, d, sign)
+				end, ok := d.Shift(from, sign)
 				if !ok {
 					continue
 				}
@@ -331,7 +327,7 @@ func (s *support) durationFollows(d text.Value) bool {
 		}
 	}
 	for i, a := range s.days {
-		if end, ok := Shift(a, d, 1); ok && slices.ContainsFunc(s.days, end.Equal) {
+		if end, ok := d.Shift(a, 1); ok && slices.ContainsFunc(s.days, end.Equal) {
 			return true
 		}
 		for _, b := range s.days[i+1:] {
@@ -381,14 +377,13 @@ func isClaim(v text.Value) bool {
 // isCopy reports whether more than half of the message's words are in runs of words of a served
 // text.
 func (s *Served) isCopy(m *Message) bool {
-	words := strings.Fields(m.words)
 	copied, end, i := 0, 0, 0
-	for run := range runsOf(words) {
+	for run := range runsOf(m.words) {
 		if slices.ContainsFunc(s.texts(), func(e *extract) bool { _, ok := e.runs[run]; return ok }) {
 			copied += i + runLength - max(end, i)
 			end = i + runLength
 		}
 		i++
 	}
-	return 2*copied > len(words)
+	return 2*copied > len(strings.Fields(m.words))
 }

@@ -19,13 +19,9 @@ const (
 	maxNormalisedRunes = 2 * MaxReplyRunes
 )
 
-// NormaliseReply normalises an untrusted text. It cuts a text that is too long, and reports whether
-// it is whole.
-func NormaliseReply(s string) (text string, whole bool) {
-	cut := ClipRunes(s, MaxReplyRunes)
-	normalised := Normalise(cut)
-	text = ClipRunes(normalised, maxNormalisedRunes)
-	return text, len(cut) == len(s) && len(text) == len(normalised)
+// NormaliseReply normalises an untrusted text, and cuts one that is too long.
+func NormaliseReply(s string) string {
+	return ClipRunes(Normalise(ClipRunes(s, MaxReplyRunes)), maxNormalisedRunes)
 }
 
 // ClipRunes returns at most that many characters of a text.

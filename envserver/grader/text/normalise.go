@@ -99,24 +99,8 @@ func Fold(s string) string {
 		case r == 'æ', r == 'Æ':
 			b.WriteString("ae")
 		default:
-			b.WriteRune(toLatinRune(unicode.ToLower(r)))
+			b.WriteRune(unicode.ToLower(r))
 		}
 	}
 	return b.String()
-}
-
-// toLatinRune maps a lower-case letter of another script to the Latin letter that it looks like.
-func toLatinRune(r rune) rune {
-	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
-	if r < 0x370 || r > 0x52f {
-		return r
-	}
-	at := 0
-	for _, o := range others {
-		if o == r {
-			return rune(twins[at])
-		}
-		at++
-	}
-	return r
 }

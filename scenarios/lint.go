@@ -359,7 +359,7 @@ func (l *linter) required(position string, required []facts.Wanted, c *facts.Con
 	for i, f := range required {
 		stated[i] = facts.Fact{What: f.What, Value: f.Values[0]}
 	}
-	gold := facts.NewGold(facts.NewLibrary().Read(c, nil, nil), required, nil, false)
+	gold := facts.NewLibrary().Gold(c, facts.Served{}, required, nil, false)
 	for i, finding := range gold.Compare(stated, c.NewMessage(good[0])).Required {
 		switch finding {
 		case facts.Right:

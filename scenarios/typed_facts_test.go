@@ -65,7 +65,7 @@ func TestRequiredFacts(t *testing.T) {
 			stated = append(stated, facts.Fact{What: f.What, Value: f.Values[0]})
 		}
 		context := facts.NewContext(in.language, in.now)
-		gold := facts.NewGold(facts.NewLibrary().Read(context, nil, nil), in.required, in.optional, true)
+		gold := facts.NewLibrary().Gold(context, facts.Served{}, in.required, in.optional, true)
 		for i, reply := range in.replies {
 			result := gold.Compare(stated, context.NewMessage(reply))
 			for k, finding := range result.Required {

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,8 +53,7 @@ func startOfDay(t time.Time) time.Time {
 
 // clean normalises and folds an untrusted text, without marks of Markdown.
 func clean(s string) string {
-	plain, _ := text.NormaliseReply(vulgar.Replace(s))
-	return text.Fold(stripMarkdown(plain))
+	return text.Fold(stripMarkdown(text.NormaliseReply(vulgar.Replace(s))))
 }
 
 // vulgar writes the fractions of one character as decimals: "1½ hours".
@@ -82,69 +82,78 @@ func isWordByte(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// reading is a value that a text states in one language.
-type reading struct {
-	text.Value
-	// number is the number before the unit, in thousandths. unit is the unit of a bare number, or
-	// hourUnit of a value that may be a time of day or a number of hours: "20 h".
-	number int64
-	unit   string
-	// A day that only completes another one doesn't count besideDay, nor besideSpan, a duration.
-	besideDay, besideSpan bool
-}
-
-const hourUnit = "h"
-
-// parsed is a text that was read in one language.
-type parsed struct {
-	doc      *text.Document
-	readings []reading
-}
-
-// parse reads a cleaned text.
-func (c *Context) parse(cleaned string, lex *text.Lexicon) parsed {
-	d := text.Parse(cleaned, lex)
-	p := parsed{doc: d, readings: make([]reading, 0, len(d.Values)+2)}
-	for _, v := range d.Values {
-		r := reading{Value: v, number: v.Amount}
-		for i := v.At.Lo; i < v.At.Hi; i++ {
-			if t := &d.Tokens[i]; t.Kind == text.NumberToken || t.Kind == text.WordToken && t.Value > 0 {
-				r.number = t.Value
-				break
-			}
+// parse reads a cleaned text, and the values that words without a number state: "today", "Friday",
+// "noon", "both", "free".
+func (c *Context) parse(cleaned string, lex *text.Lexicon) (d *text.Document, values []text.Value) {
+	d = text.Parse(cleaned, lex)
+	values = slices.Grow(slices.Clone(d.Values), 2)
+	numbers := d.Values
+	for i := 0; i < len(d.Tokens); {
+		for len(numbers) > 0 && numbers[0].At.Hi <= i {
+			numbers = numbers[1:]
 		}
-		if v.Kind == text.NumberValue && v.At.Hi < len(d.Tokens) {
-			r.unit = units[d.Tokens[v.At.Hi].Text]
+		if len(numbers) > 0 && numbers[0].At.Lo <= i { // "8 de la mañana" isn't tomorrow
+			i = numbers[0].At.Hi
+			continue
 		}
-		if hours := d.Tokens[v.At.Hi-1]; v.Kind == text.ClockValue && hours.Kind == text.IDToken ||
-			v.Timed() && hours.IsWord("h", "horas", "heures") {
-			r.unit = hourUnit
+		v, n := c.readWords(d, i)
+		if n > 0 {
+			v.At = text.Span{Lo: i, Hi: i + n}
+			values = append(values, v)
 		}
-		p.readings = append(p.readings, r)
+		i += max(n, 1)
 	}
-	p.readings = append(p.readings, c.readWords(d)...)
-	return p
+	return d, values
 }
 
-// units are the names of the units that numbers of the vocabulary have.
-var units = unitsOf(map[string]string{
-	"kg": "kg kgs kilo kilos kilogram kilograms kilogramm kilogrammes kilogramme kilogramo kilogramos",
-	"g":  "g gram grams gramm gramme grammes gramo gramos", "lb": "lb lbs pound pounds", "oz": "oz ounce ounces",
-	"m":  "m metre metres meter meters metern metro metros",
-	"km": "km kilometre kilometres kilometer kilometers kilometros",
-	"cm": "cm centimetre centimetres centimeter centimeters centimetro centimetros zentimeter", "mm": "mm",
-	"t": "t ton tons tonne tonnes", "in": "inch inches", "ft": "ft foot feet",
-	"ghz": "ghz gigahertz", "mhz": "mhz megahertz",
-	"gb": "gb gigabyte gigabytes", "mb": "mb megabyte megabytes", "tb": "tb terabyte terabytes",
-	"v": "v volt volts voltios", "w": "w watt watts", "a": "amp amps ampere amperes",
-})
-
-func unitsOf(names map[string]string) map[string]string {
-	all := map[string]string{}
-	for unit, words := range names {
-		for word := range strings.FieldsSeq(words) {
-			all[word] = unit
+// readWords reads the value that words state at token i, and returns the number of the words.
+func (c *Context) readWords(d *text.Document, i int) (v text.Value, n int) {
+	if weekday, ok := d.Lexicon.Weekday(d.Tokens[i].Text); ok {
+		ahead := (int(weekday)-int(c.today.Weekday())+6)%7 + 1
+		if ahead == 7 { // today's name is ambiguous
+			return v, 0
+		}
+		v = c.dayAhead(ahead)
+		v.Completes = text.CompletesDay
+		return v, 1
+	}
+	meaning, n := d.PhraseAt(i)
+	switch meaning {
+	case "today":
+		v = c.dayAhead(0)
+		if i > 0 && d.Tokens[i-1].Is(text.From) {
+			v.Completes = text.CompletesSpan
+		}
+	case "this_day": // unless another day stands beside it: "the end of the day on May 4"
+		v = c.dayAhead(0)
+		v.Completes = text.CompletesDay
+	case "tomorrow":
+		v = c.dayAhead(1)
+	case "day_after_next":
+		v = c.dayAhead(2)
+	case "next_business_day":
+		next, _ := text.Value{Kind: text.DurationValue, Unit: text.BusinessDays, Amount: 1000}.Shift(c.today, 1)
+		v = text.DayValue(next)
+	case "this_hour":
+		v = text.Value{Kind: text.DurationValue, Unit: text.Seconds, Amount: 3600 * 1000, Number: 1000}
+	case "noon":
+		v = text.Value{Kind: text.ClockValue, Amount: 12 * 60}
+	case "midnight":
+		v = text.Value{Kind: text.ClockValue}
+	case "both":
+		v = text.Value{Kind: text.NumberValue, Amount: 2000, Number: 2000}
+	case "dozen":
+		v = text.Value{Kind: text.NumberValue, Amount: 12_000, Number: 12_000}
+	case "free":
+		v = text.Value{Kind: text.MoneyValue, Completes: text.CompletesSum}
+		if slices.ContainsFunc(d.Tokens[max(0, i-2):i], func(t text.Token) bool { return t.IsWord(negations...) }) {
+			return v, 0
 		}
 	}
-	return all
+	return v, n
 }
+
+func (c *Context) dayAhead(days int) text.Value { return text.DayValue(c.today.AddDate(0, 0, days)) }
+
+// negations negate what follows, and articles are words that a text may have or lack: "dock no. 11".
+var negations, articles = text.SharedWords("negations"), text.SharedWords("articles")

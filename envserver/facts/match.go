@@ -22,7 +22,11 @@ type Gold struct {
 	// listed are the other true facts, which are read when they are first needed.
 	listed func() []wanted
 	closed bool
-	served *Served
+	// requiredValues and listedValues are the values of the facts.
+	requiredValues []text.Value
+	listedValues   func() []text.Value
+	texts          func() []*extract
+	support        func() *support
 }
 
 type wanted struct {
@@ -32,14 +36,14 @@ type wanted struct {
 
 func (w *wanted) name() Name { return w.values[0].of }
 
-// NewGold makes the gold of an instance from the required facts, those that are true as well, and
-// what was served. If it is closed, every other fact is wrong.
-func NewGold(served *Served, required, listed []Wanted, closed bool) *Gold {
-	c := served.context
-	g := &Gold{context: c, required: c.readAll(required), closed: closed, served: served}
+// Gold makes the gold of an instance from what was served, the required facts, and those that are
+// true as well. If it is closed, every other fact is wrong.
+func (l Library) Gold(c *Context, served Served, required, listed []Wanted, closed bool) *Gold {
+	g := &Gold{context: c, required: c.readAll(required), closed: closed}
 	g.listed = sync.OnceValue(func() []wanted { return c.readAll(listed) })
-	served.required = valuesOf(g.required)
-	served.listed = sync.OnceValue(func() []text.Value { return valuesOf(g.listed()) })
+	g.requiredValues = valuesOf(g.required)
+	g.listedValues = sync.OnceValue(func() []text.Value { return valuesOf(g.listed()) })
+	g.read(l, served)
 	return g
 }
 
@@ -65,9 +69,7 @@ func valuesOf(all []wanted) (values []text.Value) {
 	for i := range all {
 		for k := range all[i].values {
 			v := &all[i].values[k]
-			for _, r := range v.readings {
-				values = append(values, r.Value)
-			}
+			values = append(values, v.readings...)
 			if v.of.Type == ID {
 				values = append(values, text.Value{Kind: text.IDValue, ID: v.key})
 			}
@@ -229,7 +231,7 @@ func (g *Gold) isTrue(f Fact) bool {
 	if name.Type == Enum {
 		return v.key != ""
 	}
-	return g.served.supportsFact(&v)
+	return g.supportsFact(&v)
 }
 
 // StandsIn reports whether a value of the fact of an id stands in a quote of the message. A value
@@ -258,19 +260,12 @@ func (g *Gold) Required(stated Fact) (id string, found bool) {
 // supports, or words alone.
 func (g *Gold) Invents(quote *Message) bool {
 	return len(quote.doc.Values) == 0 || slices.ContainsFunc(quote.doc.Values, func(v text.Value) bool {
-		return !g.served.supports(v) && !g.served.holdsID(v)
+		return !g.supports(v) && !g.holdsID(v)
 	})
 }
 
 // Context is what the gold's values were read with.
 func (g *Gold) Context() *Context { return g.context }
-
-// Unsupported returns the first amount, date or id of a message that nothing supports, as it is
-// written, or "".
-func (g *Gold) Unsupported(m *Message) string { return g.served.unsupported(m) }
-
-// IsCopy reports whether a message is mostly copied from what was served.
-func (g *Gold) IsCopy(m *Message) bool { return g.served.isCopy(m) }
 
 // Stated are the facts as an agent states them: with the usual value of each.
 func Stated(all []Wanted) []Fact {

@@ -7,8 +7,8 @@ import (
 
 // caseOf makes the gold of a case that hands over to finance and refunds a sum.
 func caseOf(listed ...Wanted) *Gold {
-	served := NewLibrary().Read(NewContext("en", tuesday), []string{"Your order from Leeds costs $5 and weighs 3 kg."}, nil)
-	return NewGold(served, []Wanted{
+	served := Served{Texts: []string{"Your order from Leeds costs $5 and weighs 3 kg."}}
+	return NewLibrary().Gold(NewContext("en", tuesday), served, []Wanted{
 		{ID: "f1", What: "refund_amount", Values: []string{"$59.40"}},
 		{ID: "f2", What: "team", Values: []string{"finance"}},
 		{ID: "f3", What: "answer_by", Values: []string{"3 business days"}},

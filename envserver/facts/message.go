@@ -3,13 +3,15 @@ package facts
 import (
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 // Message is a message to the customer, in which values are looked for. Nothing else of it is read.
 type Message struct {
 	context *Context
-	parsed
+	doc     *text.Document
+	values  []text.Value
 	// words are its words and numbers without articles.
 	words string
 	teams []string
@@ -19,24 +21,25 @@ type Message struct {
 
 // NewMessage reads a message. If it isn't in the customer's language, it is read as English.
 func (c *Context) NewMessage(s string) *Message {
-	cleaned := clean(s)
-	m := &Message{context: c, parsed: c.parse(cleaned, c.lexicons[0]), teams: teamsIn(cleaned)}
+	m := c.readMessage(s, c.lexicons[0])
 	if m.Foreign = !m.doc.InLanguage(); m.Foreign && len(c.lexicons) > 1 {
-		m.parsed = c.parse(cleaned, c.lexicons[1])
+		m.doc, m.values = c.parse(clean(s), c.lexicons[1])
 	}
-	m.words = strings.Join(significantWords(cleaned), " ")
+	return m
+}
+
+func (c *Context) readMessage(s string, lex *text.Lexicon) *Message {
+	cleaned := clean(s)
+	m := &Message{context: c, teams: teamsIn(cleaned), words: strings.Join(significantWords(cleaned), " ")}
+	m.doc, m.values = c.parse(cleaned, lex)
 	return m
 }
 
 // Quote reads a part of the message as the message was read.
-func (m *Message) Quote(s string) *Message {
-	cleaned := clean(s)
-	return &Message{context: m.context, parsed: m.context.parse(cleaned, m.doc.Lexicon), teams: teamsIn(cleaned),
-		words: strings.Join(significantWords(cleaned), " ")}
-}
+func (m *Message) Quote(s string) *Message { return m.context.readMessage(s, m.doc.Lexicon) }
 
 // Sentences is the number of its sentences, and of its items of lists.
-func (m *Message) Sentences() int { return len(m.doc.Sentences) }
+func (m *Message) Sentences() int { return m.doc.CountSentences() }
 
 // Words is the number of its words, numbers and ids.
 func (m *Message) Words() int { return m.doc.CountWords() }
@@ -58,17 +61,11 @@ func (m *Message) has(v *value) bool {
 		}
 	case Amount, When, Duration, Number:
 	}
-	for _, r := range v.readings {
-		if v.of.Type == Amount && r.Amount == 0 && isFree(m.doc) {
-			return true
-		}
-		if slices.ContainsFunc(m.readings, func(other reading) bool {
+	return slices.ContainsFunc(v.readings, func(r text.Value) bool {
+		return slices.ContainsFunc(m.values, func(other text.Value) bool {
 			return isOf(v.of.Type, other) && m.context.same(r, other)
-		}) {
-			return true
-		}
-	}
-	return false
+		})
+	})
 }
 
 // hasID reports whether the letters and digits of an id stand in the message, whatever separates
@@ -77,12 +74,12 @@ func (m *Message) hasID(key string) bool {
 	for i := range m.doc.Tokens {
 		var run strings.Builder
 		for k := i; k < len(m.doc.Tokens) && run.Len() < len(key); k++ {
-			part := lettersAndDigits(m.doc.Tokens[k].Text)
+			part := text.LettersAndDigits(m.doc.Tokens[k].Text)
 			if part == "" && k == i {
 				break
 			}
 			run.WriteString(part)
-			if k == i && len(part) >= 5 && sameID(part, key) {
+			if k == i && len(part) >= 5 && text.SameID(part, key) {
 				return true
 			}
 		}
@@ -91,13 +88,4 @@ func (m *Message) hasID(key string) bool {
 		}
 	}
 	return false
-}
-
-func lettersAndDigits(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return r
-		}
-		return -1
-	}, s)
 }

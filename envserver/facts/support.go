@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -17,8 +16,7 @@ import (
 // Library reads served texts, and keeps those that it read last: instances share articles and
 // rules. It is safe for concurrent use.
 type Library struct {
-	extracts *lru.Cache[string, *extract]
-	values   *lru.Cache[textKey, []text.Value]
+	*lru.Cache[textKey, *extract]
 }
 
 type textKey struct {
@@ -30,113 +28,96 @@ type textKey struct {
 const maxTexts = 4096
 
 // NewLibrary makes an empty library.
-func NewLibrary() *Library {
-	extracts, err := lru.New[string, *extract](maxTexts)
-	values, err2 := lru.New[textKey, []text.Value](maxTexts)
-	if err := cmp.Or(err, err2); err != nil {
+func NewLibrary() Library {
+	cache, err := lru.New[textKey, *extract](maxTexts)
+	if err != nil {
 		panic(err) // The size is a positive constant.
 	}
-	return &Library{extracts, values}
+	return Library{cache}
 }
 
-// extract is what is kept of a served text, whatever its language.
+// extract is what is kept of a served text in a language.
 type extract struct {
-	cleaned string
-	// words are its words and numbers without articles.
+	// words are its words and numbers without articles, runs its runs of words.
 	words string
-	// runs are the hashes of its runs of words.
-	runs map[uint64]struct{}
+	runs  func() map[string]struct{}
+	// values are its values, each once.
+	values func() []text.Value
 }
 
-func (l *Library) extract(s string) *extract {
-	if e, ok := l.extracts.Get(s); ok {
+func (l Library) extract(lex *text.Lexicon, s string) *extract {
+	key := textKey{lex, s}
+	if e, ok := l.Get(key); ok {
 		return e
 	}
-	e := &extract{cleaned: clean(s)}
-	words := significantWords(e.cleaned)
-	e.words, e.runs = strings.Join(words, " "), make(map[uint64]struct{}, len(words))
-	for run := range runsOf(words) {
-		e.runs[run] = struct{}{}
-	}
-	l.extracts.Add(s, e)
+	cleaned := clean(s)
+	words := strings.Join(significantWords(cleaned), " ")
+	e := &extract{words: words, runs: sync.OnceValue(func() map[string]struct{} {
+		runs := map[string]struct{}{}
+		for run := range runsOf(words) {
+			runs[run] = struct{}{}
+		}
+		return runs
+	}), values: sync.OnceValue(func() []text.Value { return text.AppendNew(nil, text.Parse(cleaned, lex).Values) })}
+	l.Add(key, e)
 	return e
-}
-
-// read returns the values of a cleaned text in a language, each once.
-func (l *Library) read(cleaned string, lex *text.Lexicon) []text.Value {
-	key := textKey{lex, cleaned}
-	if values, ok := l.values.Get(key); ok {
-		return values
-	}
-	values := text.AppendNew(nil, text.Parse(cleaned, lex).Values)
-	l.values.Add(key, values)
-	return values
 }
 
 // runLength is the number of words of a run. It is long enough that people don't repeat one by
 // accident.
 const runLength = 8
 
-// runsOf yields the hashes of the runs of the words, in order.
-func runsOf(words []string) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		var last [runLength]uint64
-		for i, w := range words {
-			last[i%runLength] = text.Hash(text.HashSeed, w)
-			if i+1 < runLength {
+// runsOf yields the runs of words, in order.
+func runsOf(words string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var starts []int
+		from := 0
+		for end := range len(words) + 1 {
+			if end < len(words) && words[end] != ' ' {
 				continue
 			}
-			h := text.HashSeed
-			for k := range runLength {
-				h = (h ^ last[(i+1+k)%runLength]) * 1099511628211
-				h ^= h >> 29
-			}
-			if !yield(h) {
+			starts = append(starts, from)
+			if n := len(starts); n >= runLength && !yield(words[starts[n-runLength]:end]) {
 				return
 			}
+			from = end + 1
 		}
 	}
 }
 
-// Served is what an agent was served in an instance. It is immutable, and reads texts and values
-// when it first needs them: most messages state values of the instance's facts alone.
-type Served struct {
-	context *Context
-	// required are the values of the required facts, listed those of the other ones.
-	required []text.Value
-	listed   func() []text.Value
-	texts    func() []*extract
-	support  func() *support
-}
+// Served is what an agent was served in an instance: texts, and values that it may state besides.
+type Served struct{ Texts, Values []string }
 
-// Read returns what was served: texts, and values that the instance allows besides.
-func (l *Library) Read(c *Context, texts, values []string) *Served {
-	s := &Served{context: c}
-	s.texts = sync.OnceValue(func() []*extract {
+// read reads what was served when it is first needed: most messages state values of the instance's
+// facts alone.
+func (g *Gold) read(l Library, served Served) {
+	g.texts = sync.OnceValue(func() []*extract {
 		var all []*extract
-		for _, t := range texts {
+		for _, t := range served.Texts {
 			for part := range strings.SplitSeq(t, "\n\n") { // instances share paragraphs
-				all = append(all, l.extract(part))
+				for _, lex := range g.context.lexicons {
+					all = append(all, l.extract(lex, part))
+				}
 			}
 		}
 		return all
 	})
-	s.support = sync.OnceValue(func() *support {
-		u := &support{context: c, seen: map[text.Value]struct{}{}, days: []time.Time{c.today, c.today.AddDate(0, 0, 1)}}
+	g.support = sync.OnceValue(func() *support {
+		today := g.context.today
+		u := &support{context: g.context, seen: map[text.Value]struct{}{}, days: []time.Time{today, today.AddDate(0, 0, 1)}}
 		u.reached = sync.OnceValue(u.reach)
-		u.add(s.required...)
-		u.add(s.listed()...)
-		for _, lex := range c.lexicons {
-			for _, e := range s.texts() {
-				u.add(l.read(e.cleaned, lex)...)
-			}
-			for _, v := range values {
-				u.add(l.read(clean(v), lex)...)
+		u.add(g.requiredValues...)
+		u.add(g.listedValues()...)
+		for _, e := range g.texts() {
+			u.add(e.values()...)
+		}
+		for _, v := range served.Values {
+			for _, lex := range g.context.lexicons {
+				u.add(l.extract(lex, v).values()...)
 			}
 		}
 		return u
 	})
-	return s
 }
 
 // support is what the values that an agent was served support. It is immutable.
@@ -155,7 +136,7 @@ type support struct {
 // add adds values that the agent may state.
 func (s *support) add(values ...text.Value) {
 	for _, v := range values {
-		v.At = text.Span{}
+		v.At, v.Number, v.Measure = text.Span{}, 0, ""
 		if _, known := s.seen[v]; known {
 			continue
 		}
@@ -180,35 +161,35 @@ func (s *support) add(values ...text.Value) {
 }
 
 // supportsFact reports whether what was served supports a stated value.
-func (s *Served) supportsFact(v *value) bool {
+func (g *Gold) supportsFact(v *value) bool {
 	if v.of.Type == Text || v.of.Type == ID {
-		if v.key != "" && s.holds(v) {
+		if v.key != "" && g.holds(v) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(v.readings, func(r reading) bool { return s.supports(r.Value) })
+	return slices.ContainsFunc(v.readings, g.supports)
 }
 
 // holds reports whether a served text has the words of a text, or the id.
-func (s *Served) holds(v *value) bool {
+func (g *Gold) holds(v *value) bool {
 	if v.of.Type == Text {
-		return slices.ContainsFunc(s.texts(), func(e *extract) bool { return hasWords(e.words, v.key) })
+		return slices.ContainsFunc(g.texts(), func(e *extract) bool { return hasWords(e.words, v.key) })
 	}
 	keys := idKeys(v.cleaned)
-	return slices.ContainsFunc(s.support().values, func(o text.Value) bool {
+	return slices.ContainsFunc(g.support().values, func(o text.Value) bool {
 		return o.Kind >= text.NumberValue &&
-			slices.ContainsFunc(keys, func(key string) bool { return sameID(lettersAndDigits(o.ID), key) })
+			slices.ContainsFunc(keys, func(key string) bool { return text.SameID(text.LettersAndDigits(o.ID), key) })
 	})
 }
 
 // holdsID reports whether a value is an id that a served text has, with or without a prefix.
-func (s *Served) holdsID(v text.Value) bool {
-	return v.Kind == text.IDValue && s.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: lettersAndDigits(v.ID)})
+func (g *Gold) holdsID(v text.Value) bool {
+	return v.Kind == text.IDValue && g.holds(&value{of: Name{Type: ID}, cleaned: v.ID, key: v.ID})
 }
 
 // supports reports whether what was served, or what follows from it, has the value.
-func (s *Served) supports(v text.Value) bool {
-	return text.Contains(s.required, v) || text.Contains(s.listed(), v) || s.support().supports(v)
+func (g *Gold) supports(v text.Value) bool {
+	return text.Contains(g.requiredValues, v) || text.Contains(g.listedValues(), v) || g.support().supports(v)
 }
 
 // maxCount is the greatest number that needs no support, because it may count anything.
@@ -286,7 +267,7 @@ func (s *support) reach() map[time.Time]struct{} {
 	for i, from := range s.days {
 		for _, d := range s.durations {
 			for _, sign := range []int{1, -1} {
-				end, ok := Shift(from, d, sign)
+				end, ok := d.Shift(from, sign)
 				if !ok {
 					continue
 				}
@@ -331,7 +312,7 @@ func (s *support) durationFollows(d text.Value) bool {
 		}
 	}
 	for i, a := range s.days {
-		if end, ok := Shift(a, d, 1); ok && slices.ContainsFunc(s.days, end.Equal) {
+		if end, ok := d.Shift(a, 1); ok && slices.ContainsFunc(s.days, end.Equal) {
 			return true
 		}
 		for _, b := range s.days[i+1:] {
@@ -343,14 +324,11 @@ func (s *support) durationFollows(d text.Value) bool {
 	return false
 }
 
-// unsupported returns the first amount, date or id of the message that nothing supports, as it is
+// Unsupported returns the first amount, date or id of a message that nothing supports, as it is
 // written, or "".
-func (s *Served) unsupported(m *Message) string {
+func (g *Gold) Unsupported(m *Message) string {
 	for _, v := range m.doc.Values {
-		if !isClaim(v) || s.supports(v) {
-			continue
-		}
-		if !s.holdsID(v) {
+		if isClaim(v) && !g.supports(v) && !g.holdsID(v) {
 			return m.doc.Quote(v.At)
 		}
 	}
@@ -378,17 +356,15 @@ func isClaim(v text.Value) bool {
 	return false
 }
 
-// isCopy reports whether more than half of the message's words are in runs of words of a served
-// text.
-func (s *Served) isCopy(m *Message) bool {
-	words := strings.Fields(m.words)
+// IsCopy reports whether more than half of a message's words are in runs of words of a served text.
+func (g *Gold) IsCopy(m *Message) bool {
 	copied, end, i := 0, 0, 0
-	for run := range runsOf(words) {
-		if slices.ContainsFunc(s.texts(), func(e *extract) bool { _, ok := e.runs[run]; return ok }) {
+	for run := range runsOf(m.words) {
+		if slices.ContainsFunc(g.texts(), func(e *extract) bool { _, ok := e.runs()[run]; return ok }) {
 			copied += i + runLength - max(end, i)
 			end = i + runLength
 		}
 		i++
 	}
-	return 2*copied > len(words)
+	return 2*copied > len(strings.Fields(m.words))
 }

@@ -3,7 +3,6 @@ package facts
 import (
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -16,16 +15,13 @@ type value struct {
 	cleaned string
 	// readings are what the text may mean: more than one if languages read it differently, none if
 	// it isn't one value of the type.
-	readings []reading
+	readings []text.Value
 	// key is an enum's value, an id's letters and digits, or a text's words.
 	key string
 }
 
 // nothing are texts of values that say that there is none. Models fill lists with them.
-var nothing = []string{"", "none", "unknown", "n/a", "na", "null", "nil", "-", "no", "not specified", "not stated",
-	"not applicable", "unspecified", "undefined", "not given", "not known", "no value", "tbd", "empty", "false",
-	"keine angabe", "nicht angegeben", "unbekannt", "ninguno", "no aplica", "desconocido", "no especificado", "aucun",
-	"inconnu", "non precise", "sans objet"}
+var nothing = append(text.SharedWords("nothing"), "")
 
 // IsStated reports whether a fact states something. A fact with an empty value, "none" or
 // "unknown", or with a sum or number of 0 that isn't a price, counts as not stated.
@@ -54,54 +50,49 @@ func (c *Context) read(of Name, s string) value {
 		v.key = enumKey(of, v.cleaned)
 		return v
 	case ID:
-		v.key = lettersAndDigits(v.cleaned)
+		v.key = text.LettersAndDigits(v.cleaned)
 	case Text:
 		v.key = strings.Join(significantWords(v.cleaned), " ")
 	case Amount, When, Duration, Number:
 	}
 	for _, lex := range c.lexicons {
-		one, ok := c.readOne(of.Type, whole, lex)
-		if article, unit, found := strings.Cut(v.cleaned, " "); len(one) == 0 && found &&
-			slices.Contains(sayingsOf[lex.Language].one, article) { // "a day"
-			one, ok = c.readOne(of.Type, "1 "+unit, lex)
-		}
-		if ok {
-			v.readings = append(v.readings, one...)
-		}
+		v.readings = append(v.readings, c.readOne(of.Type, whole, lex)...)
 	}
 	return v
 }
 
 // readOne reads the one value of a type that a text has: several readings if they are forms of the
-// same moment.
-func (c *Context) readOne(of Type, cleaned string, lex *text.Lexicon) ([]reading, bool) {
-	p := c.parse(cleaned, lex)
-	words := sayingsOf[lex.Language]
-	for i := range p.doc.Tokens {
-		if p.doc.Tokens[i].IsWord(words.or...) && p.doc.ValueAt(i) == nil {
-			return nil, false
+// same moment, none if it has several values.
+func (c *Context) readOne(of Type, cleaned string, lex *text.Lexicon) []text.Value {
+	d, found := c.parse(cleaned, lex)
+	for i := range d.Tokens {
+		if d.Tokens[i].Is(text.Or) && !slices.ContainsFunc(d.Values,
+			func(v text.Value) bool { return v.At.Lo <= i && i < v.At.Hi }) {
+			return nil
 		}
 	}
-	found := slices.DeleteFunc(p.readings, func(r reading) bool { return !isOf(of, r) })
-	found = dropBeside(found)
-	isZero := slices.Contains(words.zero, strings.Trim(cleaned, " .,;"))
-	if of == Amount && len(found) == 0 && (isZero || isFree(p.doc)) {
-		found = append(found, reading{Value: text.Value{Kind: text.MoneyValue}})
+	found = slices.DeleteFunc(found, func(v text.Value) bool { return !isOf(of, v) })
+	if len(found) == 0 && len(d.Tokens) > 1 && d.Tokens[0].Is(text.Articles) { // "a day"
+		return c.readOne(of, "1 "+d.Quote(text.Span{Lo: 1, Hi: len(d.Tokens)}), lex)
 	}
-	found = upperEnds(found, p.doc, words)
+	found = dropCompletions(found)
+	if of == Amount && len(found) == 0 && len(d.Tokens) > 0 && d.Tokens[0].Is(text.Zero) {
+		found = append(found, text.Value{Kind: text.MoneyValue})
+	}
+	found = upperEnds(found, d)
 	for i := 1; i < len(found); i++ {
 		a, b := found[0], found[i]
 		moment := a.Kind != b.Kind && len(found) == 2 && (a.Kind == text.DateValue || b.Kind == text.DateValue) &&
 			(a.Kind == text.ClockValue || b.Kind == text.ClockValue) // a day and its time
 		if !moment && !c.same(a, b) {
-			return nil, false
+			return nil
 		}
 	}
-	return found, len(found) > 0
+	return found
 }
 
 // isOf reports whether a reading may be a value of the type.
-func isOf(of Type, r reading) bool {
+func isOf(of Type, r text.Value) bool {
 	switch of {
 	case Amount:
 		return r.Kind == text.MoneyValue || r.Kind == text.NumberValue
@@ -115,53 +106,64 @@ func isOf(of Type, r reading) bool {
 }
 
 // upperEnds drops the lower end of each range: "3 to 5 business days".
-func upperEnds(found []reading, d *text.Document, words sayings) []reading {
+func upperEnds(found []text.Value, d *text.Document) []text.Value {
 	for i := 0; i+1 < len(found); i++ {
 		a, b := found[i], found[i+1]
 		if a.Kind != b.Kind || b.At.Lo != a.At.Hi+1 {
 			continue
 		}
-		if between := &d.Tokens[a.At.Hi]; between.Text == "-" || between.IsWord(words.upTo...) {
+		if between := &d.Tokens[a.At.Hi]; between.Text == "-" || between.Is(text.UpTo) {
 			found = slices.Delete(found, i, i+1)
 		}
 	}
 	return found
 }
 
-// dropBeside drops the days that complete another value: "Friday, May 8", "3 days from today".
-func dropBeside(found []reading) []reading {
-	has := func(kind text.ValueKind) bool {
-		return slices.ContainsFunc(found, func(r reading) bool { return r.Kind == kind && !r.besideDay })
+// dropCompletions drops the values that complete another one: "Friday, May 8", "3 days from today".
+func dropCompletions(found []text.Value) []text.Value {
+	var completed [text.CompletesSum + 1]bool
+	for _, v := range found {
+		if v.Completes == text.CompletesDay || v.Completes == text.CompletesSum {
+			continue
+		}
+		switch v.Kind {
+		case text.DateValue:
+			completed[text.CompletesDay] = true
+		case text.DurationValue:
+			completed[text.CompletesSpan] = true
+		case text.MoneyValue, text.NumberValue:
+			completed[text.CompletesSum] = true
+		case text.ClockValue, text.PercentValue, text.IDValue:
+		}
 	}
-	day, span := has(text.DateValue), has(text.DurationValue)
-	return slices.DeleteFunc(found, func(r reading) bool { return r.besideDay && day || r.besideSpan && span })
+	return slices.DeleteFunc(found, func(v text.Value) bool { return completed[v.Completes] })
 }
 
 // same reports whether two readings are the same value.
-func (c *Context) same(a, b reading) bool {
+func (c *Context) same(a, b text.Value) bool {
 	if a.Kind == b.Kind {
 		if a.Kind == text.NumberValue {
-			return a.Amount == b.Amount && (a.unit == b.unit || a.unit == "" || b.unit == "")
+			return a.Amount == b.Amount && (a.Measure == b.Measure || a.Measure == "" || b.Measure == "")
 		}
-		return a.Equal(b.Value)
+		return a.Equal(b)
 	}
 	if a.Kind > b.Kind {
 		a, b = b, a
 	}
 	switch {
 	case a.Kind == text.MoneyValue && b.Kind == text.NumberValue:
-		return a.Amount == b.Amount && b.unit == ""
+		return a.Amount == b.Amount && b.Measure == ""
 	case a.Kind == text.DateValue && b.Kind == text.DurationValue:
-		end, ok := c.endOf(b.Value)
+		end, ok := b.Shift(c.today, 1)
 		return ok && a.Equal(text.DayValue(end))
 	case a.Kind == text.DurationValue && b.Kind == text.ClockValue:
 		m := a.Minutes()
-		if (a.unit == hourUnit || b.unit == hourUnit) && m == b.Amount {
+		if (a.Measure == text.HourMeasure || b.Measure == text.HourMeasure) && m == b.Amount {
 			return true
 		}
 		return m > 0 && text.ClocksMeet(b.Amount, int64(c.now.Hour()*60+c.now.Minute())+m, nearMinutes)
 	case b.Kind == text.NumberValue: // a number whose unit is left out
-		return a.number == b.number && b.unit == ""
+		return a.Number == b.Number && b.Measure == ""
 	}
 	return false
 }
@@ -169,27 +171,13 @@ func (c *Context) same(a, b reading) bool {
 // nearMinutes is the maximum difference of a time of day from the end of a duration.
 const nearMinutes = 2
 
-// endOf returns the day on which a duration from now ends. A period of months ends on the same day
-// of a month, or on the last day of a shorter one.
-func (c *Context) endOf(d text.Value) (time.Time, bool) { return Shift(c.today, d, 1) }
-
-// Shift moves a day by a duration of whole days, business days or months, forwards (sign 1) or
-// backwards (-1). It fails for other values.
-func Shift(from time.Time, d text.Value, sign int) (time.Time, bool) {
-	end, ok := d.Shift(from, sign)
-	if ok && d.Kind == text.DurationValue && d.Unit == text.Months && end.Day() != from.Day() {
-		end = end.AddDate(0, 0, -end.Day())
-	}
-	return end, ok
-}
-
 // equal reports whether a value equals the required one, both read as values of the same name.
 func (c *Context) equal(required, stated *value) bool {
 	switch required.of.Type {
 	case Enum:
 		return required.key != "" && required.key == stated.key
 	case ID:
-		return slices.ContainsFunc(idKeys(stated.cleaned), func(key string) bool { return sameID(required.key, key) })
+		return slices.ContainsFunc(idKeys(stated.cleaned), func(key string) bool { return text.SameID(required.key, key) })
 	case Text:
 		if sameText(required, stated) {
 			return true
@@ -223,11 +211,9 @@ func sameText(required, stated *value) bool {
 	if strings.Count(stated.key, " ") >= maxWords || strings.ContainsAny(stated.cleaned, ";|") {
 		return false
 	}
-	for _, words := range sayingsOf {
-		for _, or := range words.or {
-			if len(or) > 1 && hasWords(stated.key, or) && !hasWords(required.key, or) {
-				return false
-			}
+	for _, or := range []string{"or", "oder", "ou"} {
+		if hasWords(stated.key, or) && !hasWords(required.key, or) {
+			return false
 		}
 	}
 	return hasWords(stated.key, required.key)
@@ -235,10 +221,6 @@ func sameText(required, stated *value) bool {
 
 // hasWords reports whether a text of words contains the words in a row.
 func hasWords(s, words string) bool { return strings.Contains(" "+s+" ", " "+words+" ") }
-
-// articles are words that a text may have or lack: "dock no. 11".
-var articles = []string{"the", "a", "an", "our", "your", "der", "die", "das", "den", "dem", "el", "la", "los", "las",
-	"le", "les", "l", "no", "nr", "number"}
 
 // significantWords returns the words and numbers of a cleaned text without articles.
 func significantWords(cleaned string) []string {
@@ -256,24 +238,15 @@ func significantWords(cleaned string) []string {
 
 // idKeys returns the letters and digits of an id, with and without the words before it.
 func idKeys(cleaned string) []string {
-	keys := []string{lettersAndDigits(cleaned)}
+	keys := []string{text.LettersAndDigits(cleaned)}
 	for rest := cleaned; ; {
 		word, after, more := strings.Cut(rest, " ")
 		if !more || strings.ContainsFunc(word, unicode.IsDigit) {
 			return keys
 		}
 		rest = after
-		keys = append(keys, lettersAndDigits(rest))
+		keys = append(keys, text.LettersAndDigits(rest))
 	}
-}
-
-// sameID compares ids. A number of at least five digits may lack its prefix.
-func sameID(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	digits := !strings.ContainsFunc(a, func(r rune) bool { return !unicode.IsDigit(r) })
-	return a != "" && (a == b || len(a) >= 5 && digits && strings.HasSuffix(b, a))
 }
 
 // enumKey returns the value of an enum that a cleaned text names, or "".
@@ -291,44 +264,19 @@ func enumKey(of Name, cleaned string) string {
 	return ""
 }
 
-var enumAliases = map[string]string{"true": "yes", "false": "no", "kept": "yes", "escalated": "handed_over",
-	"handover": "handed_over", "refund": "refunded", "credit": "credited", "replacement": "replaced",
-	"replace": "replaced", "denied": "refused", "declined": "refused", "rejected": "refused", "refuse": "refused",
-	"refusal": "refused", "decline": "refused", "canceled": "cancelled", "cancel": "cancelled",
-	"cancellation": "cancelled", "hand_over": "handed_over", "escalate": "handed_over", "escalation": "handed_over",
-	"explain": "explained", "explanation": "explained", "informed": "explained", "change": "changed",
-	"update": "changed", "updated": "changed", "send": "sent", "y": "yes", "n": "no"}
+// enumAliases are other names of values.
+var enumAliases = text.SharedNames("value")
 
-// teamWords are the beginnings of the words that name a team, in all languages.
-var teamWords = map[string][]string{
-	"disputes":             {"dispute", "chargeback", "ruckbuchung", "disputa", "litige", "contestation"},
-	"documentation":        {"documentation", "docs", "dokumentation", "documentacion"},
-	"emergency_disclosure": {"disclosure", "emergency"},
-	"engineering":          {"engineer", "entwickl", "technik", "ingenier", "ingenieur"},
-	"finance": {"financ", "finanz", "billing", "buchhalt", "rechnung", "facturac", "facturat", "contabil",
-		"comptab", "accounts", "accounting"},
-	"incident":  {"inciden", "storung"},
-	"legal":     {"legal", "disclosure", "emergency", "brand", "recht", "juridi"},
-	"logistics": {"logist", "shipping"},
-	"privacy": {"privacy", "datenschutz", "privacidad", "confidentialit", "donnees", "datos", "data_protection",
-		"vie_privee"},
-	"safety":   {"safety", "produktsicherheit"},
-	"security": {"securit", "sicherheit", "segurid", "fraud", "betrug"},
-	"trade":    {"trade", "compliance", "customs", "aussenhandel"},
-	"trust":    {"trust", "ownership", "vertrauen", "confianza", "confiance"},
-}
-
-// teamStarts are the beginnings of teamWords by their first byte.
-var teamStarts = func() (by [256][]teamStart) {
-	for team, starts := range teamWords {
-		for _, start := range starts {
-			by[start[0]] = append(by[start[0]], teamStart{start, team})
+// teamStarts are the beginnings of the words that name a team, by their first byte.
+var teamStarts = func() (by [256][][2]string) {
+	for _, team := range teams {
+		for _, start := range text.SharedWords("team " + team) {
+			start = strings.ReplaceAll(start, " ", "_")
+			by[start[0]] = append(by[start[0]], [2]string{start, team})
 		}
 	}
 	return by
 }()
-
-type teamStart struct{ start, team string }
 
 // TeamOf returns the team that a text names, by any of its usual names and case, "" for none or for
 // several.
@@ -356,8 +304,8 @@ func teamsIn(cleaned string) (teams []string) {
 			pair += "_" + words[i+1]
 		}
 		for _, t := range teamStarts[w[0]] {
-			if strings.HasPrefix(pair, t.start) {
-				teams = append(teams, t.team)
+			if strings.HasPrefix(pair, t[0]) {
+				teams = append(teams, t[1])
 			}
 		}
 	}

@@ -101,7 +101,7 @@ func DescribeHarm(authored []scenarios.Harm, closed bool) map[string]string {
 // assess reads the reply.
 func assess(rules *offline.Judge, c grader.Case) *assessment {
 	a := &assessment{Reading: rules.Read(c), judged: c}
-	a.text, _ = text.NormaliseReply(c.Reply)
+	a.text = text.NormaliseReply(c.Reply)
 	a.folded = foldMarkdown(a.text)
 	if c.Workflow != nil {
 		a.harms = listHarms(c.Workflow.Harm, c.Workflow.Closed)

@@ -30,8 +30,8 @@ func (j *Judge) ticket(t *scenarios.Ticket) *facts.Gold {
 			values = append(values, v)
 		}
 	}
-	served := j.library.Read(facts.NewContext(t.Language, t.Now), texts, values)
-	g := facts.NewGold(served, t.Required(), t.Optional(), false)
+	g := j.library.Gold(facts.NewContext(t.Language, t.Now), facts.Served{Texts: texts, Values: values}, t.Required(),
+		t.Optional(), false)
 	j.tickets.Add(t, g)
 	return g
 }
@@ -55,8 +55,8 @@ func (j *Judge) workflow(w *scenarios.Workflow) *facts.Gold {
 			texts = append(texts, desk.PolicyDocument())
 		}
 	}
-	served := j.library.Read(facts.NewContext(w.Language, w.Now), texts, values)
-	g := facts.NewGold(served, w.Required(), w.Optional(), w.Closed)
+	g := j.library.Gold(facts.NewContext(w.Language, w.Now), facts.Served{Texts: texts, Values: values}, w.Required(),
+		w.Optional(), w.Closed)
 	j.workflows.Add(w, g)
 	return g
 }

@@ -38,7 +38,7 @@ const maxPrepared = 256
 
 // Judge compares facts. It is safe for concurrent use.
 type Judge struct {
-	library *facts.Library
+	library facts.Library
 	// tickets and workflows are the gold of the last judged ones.
 	tickets   *lru.Cache[*scenarios.Ticket, *facts.Gold]
 	workflows *lru.Cache[*scenarios.Workflow, *facts.Gold]

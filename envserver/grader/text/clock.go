@@ -39,12 +39,17 @@ func (r *valueReader) readHour(i, j int) (Value, bool) {
 	return c, point || i > 0 && r.at(i-1).IsWord("a")
 }
 
-// readDayPart reads the half of the day after a time, which ends before token j: "in the evening",
-// "de la tarde", "du soir", "abends". A quarter or half of an hour may stand before it: "8 y media
-// de la tarde".
+// readDayPart reads the half of the day after a time, which ends before token j: "pm", "a.m.", "in
+// the evening", "de la tarde", "du soir", "abends". A quarter or half of an hour may stand before
+// it: "8 y media de la tarde".
 func (r *valueReader) readDayPart(minutes int64, i, j int) (Value, bool) {
-	if minutes > 24*60 {
+	switch t := r.at(j); {
+	case minutes > 24*60:
 		return Value{}, false
+	case t.IsWord("am", "pm") && r.lex.halves[r.at(j+1).Text] == "":
+		return newClockValue(minutes, t.Text, Span{i, j + 1}), true
+	case t.IsWord("a", "p") && r.at(j+2).IsWord("m"):
+		return newClockValue(minutes, t.Text+"m", Span{i, j + 3}), true
 	}
 	if sign, k := int64(1), j+1; r.at(j).IsWord("y", "et", "menos", "moins") {
 		if r.at(j).IsWord("menos", "moins") {
@@ -98,9 +103,6 @@ func (r *valueReader) readSpokenTime(i int) (Value, bool) {
 	minutes += clockMinutes(hour.Value)
 	if c, ok := r.readDayPart(minutes, i, j+1); ok {
 		return c, true
-	}
-	if r.at(j+1).IsWord("am", "pm") {
-		return newClockValue(minutes, r.at(j+1).Text, Span{i, j + 2}), true
 	}
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, j + 1}}, true
 }

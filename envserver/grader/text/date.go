@@ -116,14 +116,19 @@ func (c Value) Days(now time.Time) []time.Time {
 	return out
 }
 
-// Shift moves a day by a duration of whole days or months, forwards (sign 1) or backwards (-1). It
-// fails for other values and for durations of years.
+// Shift moves a day by a duration of whole days, business days or months, forwards (sign 1) or
+// backwards (-1). A period of months ends on the same day of a month, or on the last day of a
+// shorter one. It fails for other values and for durations of years.
 func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	n := int(c.Amount / 1000)
 	switch {
 	case c.Kind != DurationValue || n <= 0 || c.Amount/1000 > maxDerivedDays*SecondsPerDay:
 	case c.Unit == Months && n <= maxDerivedDays/30:
-		return from.AddDate(0, sign*n, 0), true
+		end := from.AddDate(0, sign*n, 0)
+		if end.Day() != from.Day() {
+			end = end.AddDate(0, 0, -end.Day())
+		}
+		return end, true
 	case c.Unit == BusinessDays && n <= maxDerivedDays/7*5:
 		weeks := (n - 1) / 5
 		from, n = from.AddDate(0, 0, sign*7*weeks), n-5*weeks

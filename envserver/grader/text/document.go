@@ -1,24 +1,17 @@
 // Package text reads the values that a text states, with the [Lexicon] of its language: a
-// [Document] has the tokens, the sentences and the values of a text.
+// [Document] has the tokens and the values of a text.
 package text
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
 
-// NewSpan returns the span from token lo up to hi.
-func NewSpan(lo, hi int) Span { return Span{lo, hi} }
-
 // Document is a parsed text.
 type Document struct {
-	Lexicon   *Lexicon
-	Tokens    []Token
-	Sentences []Span
-	Values    []Value
+	Lexicon *Lexicon
+	Tokens  []Token
+	Values  []Value
 }
 
 // Parse reads a folded text in the language of the lexicon.
@@ -29,26 +22,25 @@ func Parse(text string, lex *Lexicon) *Document {
 		d.Tokens = append(d.Tokens, s.tok)
 	}
 	d.Values = (&valueReader{d.Tokens, lex}).readAll()
-	d.segment()
 	return d
 }
 
-// segment finds the sentences. A sentence ends at a full stop, a question or exclamation mark, a
-// blank line or a list item.
-func (d *Document) segment() {
+// CountSentences counts the sentences. A sentence ends at a full stop, a question or exclamation
+// mark, a blank line or a list item.
+func (d *Document) CountSentences() (n int) {
 	from := 0
 	for i := range d.Tokens {
-		if !d.endsSentence(i) {
-			continue
+		if d.endsSentence(i) {
+			if i > from {
+				n++
+			}
+			from = i + 1
 		}
-		if i > from {
-			d.Sentences = append(d.Sentences, Span{from, i + 1})
-		}
-		from = i + 1
 	}
 	if from < len(d.Tokens) {
-		d.Sentences = append(d.Sentences, Span{from, len(d.Tokens)})
+		n++
 	}
+	return n
 }
 
 // endsSentence reports whether token i ends a sentence. A full stop doesn't if it follows an
@@ -108,11 +100,26 @@ func (d *Document) InLanguage() bool {
 	return most <= own+2
 }
 
-// ValueAt returns the value that token i is part of, or nil.
-func (d *Document) ValueAt(i int) *Value {
-	k := slices.IndexFunc(d.Values, func(v Value) bool { return v.At.Lo <= i && i < v.At.Hi })
-	if k < 0 {
-		return nil
+// PhraseAt returns the meaning of the longest phrase at token i and the number of its tokens, or 0.
+func (d *Document) PhraseAt(i int) (meaning string, n int) {
+	first := d.Tokens[i].Text
+	if first == "" {
+		return "", 0
 	}
-	return &d.Values[k]
+	for _, p := range d.Lexicon.phrases[first[0]] {
+		if len(p.words) > n && i+len(p.words) <= len(d.Tokens) && p.matches(d.Tokens[i:]) {
+			meaning, n = p.meaning, len(p.words)
+		}
+	}
+	return meaning, n
+}
+
+func (p *phrase) matches(tokens []Token) bool {
+	for i, w := range p.words {
+		if start, open := strings.CutSuffix(w, "*"); !open && tokens[i].Text != w ||
+			!strings.HasPrefix(tokens[i].Text, start) {
+			return false
+		}
+	}
+	return true
 }

@@ -2,19 +2,20 @@ package text
 
 import (
 	"embed"
-	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// lexicons contains the words of the languages that values are read in, one file each.
+// lexicons contains the words of the languages that values are read in, one file each, and those of
+// all languages.
 //
 //go:embed lexicon/*.txt
 var lexicons embed.FS
 
 // WordClass is a set of classes of words, one bit each.
-type WordClass uint16
+type WordClass uint32
 
 // The classes of words.
 const (
@@ -27,16 +28,18 @@ const (
 	Business    // make days business days
 	NumberJoins // join the words of a number
 	Extra       // may stand between a number and its unit: "three more days"
+	Zero        // say that something costs nothing if they are the whole value
+	Or          // stand between alternatives
+	UpTo        // stand between the ends of a range
+	From        // stand before the beginning of a duration
 	// identify and the three bits above it mark the commonest words of each of Languages.
 	identify
 )
 
 // wordKeys maps keys of a lexicon to classes of words.
-func wordKeys() map[string]WordClass {
-	return map[string]WordClass{"abbreviations": Abbreviations, "currencies": Currencies, "percents": Percents,
-		"ordinals": Ordinals, "articles": Articles, "within": Within, "business": Business, "joins": NumberJoins,
-		"extra": Extra}
-}
+var wordKeys = map[string]WordClass{"abbreviations": Abbreviations, "currencies": Currencies, "percents": Percents,
+	"ordinals": Ordinals, "articles": Articles, "within": Within, "business": Business, "joins": NumberJoins,
+	"extra": Extra, "zero": Zero, "or": Or, "up_to": UpTo, "from": From}
 
 // Lexicon contains the words of a language. It is immutable.
 type Lexicon struct {
@@ -51,6 +54,7 @@ type Lexicon struct {
 	units      map[string]timeUnit
 	words      map[string]*word // by text
 	weekdays   []string         // the names of days from Monday on
+	phrases    [256][]phrase    // by their first byte
 }
 
 type word struct {
@@ -58,31 +62,27 @@ type word struct {
 	value   int64 // in thousandths, for a word that writes a number
 }
 
+// phrase states a value without a number. "*" stands for any ending of a word.
+type phrase struct {
+	meaning string
+	words   []string
+}
+
+// meanings are the keys of phrases.
+var meanings = []string{"today", "tomorrow", "day_after_next", "this_day", "next_business_day", "this_hour", "noon",
+	"midnight", "both", "dozen", "free"}
+
 // Languages are the languages that the judge can read.
 func Languages() []string { return []string{"en", "de", "es", "fr"} }
 
-// LoadLexicon reads the lexicon of one of the languages. It panics if it is invalid, because it is
-// part of the binary.
-func LoadLexicon(language string) *Lexicon {
-	lex, err := newLexicon(language, lexiconText(language))
+// linesOf reads the lines of each key of a file.
+func linesOf(name string) map[string][]string {
+	text, err := lexicons.ReadFile("lexicon/" + name + ".txt")
 	if err != nil {
-		panic(fmt.Sprintf("lexicon %s: %v", language, err))
+		panic(err) // It is part of the binary.
 	}
-	return lex
-}
-
-func lexiconText(language string) string {
-	text, err := lexicons.ReadFile("lexicon/" + language + ".txt")
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-// linesOf reads the lines of each key of a lexicon's text.
-func linesOf(text string) map[string][]string {
 	lines := map[string][]string{}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		if key, words, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && !strings.HasPrefix(key, "#") {
 			lines[key] = append(lines[key], words)
 		}
@@ -90,18 +90,38 @@ func linesOf(text string) map[string][]string {
 	return lines
 }
 
-func newLexicon(language, text string) (*Lexicon, error) {
-	lines := linesOf(text)
+var shared = sync.OnceValue(func() map[string][]string { return linesOf("all") })
+
+// SharedWords returns the words of all languages with a key. Phrases have spaces.
+func SharedWords(key string) []string {
+	words := splitFields(shared()[key])
+	for i, w := range words {
+		words[i] = strings.ReplaceAll(w, "_", " ")
+	}
+	return words
+}
+
+// SharedNames maps the words of all languages to what they name, from the keys "KIND NAME".
+func SharedNames(kind string) map[string]string {
+	names := map[string]string{}
+	for key, lines := range shared() {
+		if name, ok := strings.CutPrefix(key, kind+" "); ok {
+			for _, w := range splitFields(lines) {
+				names[w] = name
+			}
+		}
+	}
+	return names
+}
+
+// LoadLexicon reads the lexicon of one of the languages.
+func LoadLexicon(language string) *Lexicon {
+	lines := linesOf(language)
 	lex := &Lexicon{
 		Language: language, decimal: ',', words: map[string]*word{}, expansions: parsePairs(lines["expand"]),
 		months: parseNumbers(lines["months"]), fractions: parseNumbers(lines["fractions"]),
 		halves: parsePairs(lines["halves"]),
 		units:  map[string]timeUnit{}, weekdays: splitFields(lines["weekdays"]),
-	}
-	for key := range lines {
-		if !isKnownKey(key) {
-			return nil, fmt.Errorf("unknown key %q", key)
-		}
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
@@ -112,28 +132,24 @@ func newLexicon(language, text string) (*Lexicon, error) {
 	for name, length := range parseNumbers(lines["months_of"]) {
 		lex.units[name] = timeUnit{length, Months}
 	}
-	lex.loadWords(lines)
-	return lex, nil
-}
-
-// isKnownKey reports whether a lexicon's file may have the key.
-func isKnownKey(key string) bool {
-	switch key {
-	case "identify", "expand", "numbers", "fractions", "halves", "months", "seconds", "months_of", "weekdays":
-		return true
+	for _, meaning := range meanings {
+		for _, p := range splitFields(lines[meaning]) {
+			lex.phrases[p[0]] = append(lex.phrases[p[0]], phrase{meaning, strings.Split(p, "_")})
+		}
 	}
-	return wordKeys()[key] != 0
+	lex.loadWords(lines)
+	return lex
 }
 
 // loadWords fills the classes and values of words.
 func (lex *Lexicon) loadWords(lines map[string][]string) {
-	for key, class := range wordKeys() {
+	for key, class := range wordKeys {
 		for _, w := range splitFields(lines[key]) {
 			lex.wordOf(w).classes |= class
 		}
 	}
 	for i, language := range Languages() {
-		for _, w := range splitFields(linesOf(lexiconText(language))["identify"]) {
+		for _, w := range splitFields(linesOf(language)["identify"]) {
 			lex.wordOf(w).classes |= identify << i
 		}
 	}

@@ -19,13 +19,9 @@ const (
 	maxNormalisedRunes = 2 * MaxReplyRunes
 )
 
-// NormaliseReply normalises an untrusted text. It cuts a text that is too long, and reports whether
-// it is whole.
-func NormaliseReply(s string) (text string, whole bool) {
-	cut := ClipRunes(s, MaxReplyRunes)
-	normalised := Normalise(cut)
-	text = ClipRunes(normalised, maxNormalisedRunes)
-	return text, len(cut) == len(s) && len(text) == len(normalised)
+// NormaliseReply normalises an untrusted text, and cuts one that is too long.
+func NormaliseReply(s string) string {
+	return ClipRunes(Normalise(ClipRunes(s, MaxReplyRunes)), maxNormalisedRunes)
 }
 
 // ClipRunes returns at most that many characters of a text.
@@ -103,24 +99,8 @@ func Fold(s string) string {
 		case r == 'æ', r == 'Æ':
 			b.WriteString("ae")
 		default:
-			b.WriteRune(toLatinRune(unicode.ToLower(r)))
+			b.WriteRune(unicode.ToLower(r))
 		}
 	}
 	return b.String()
-}
-
-// toLatinRune maps a lower-case letter of another script to the Latin letter that it looks like.
-func toLatinRune(r rune) rune {
-	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
-	if r < 0x370 || r > 0x52f {
-		return r
-	}
-	at := 0
-	for _, o := range others {
-		if o == r {
-			return rune(twins[at])
-		}
-		at++
-	}
-	return r
 }

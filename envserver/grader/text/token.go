@@ -38,14 +38,3 @@ func (t *Token) Is(c WordClass) bool { return t.classes&c != 0 }
 
 // among reports whether the token is one of the given marks.
 func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
-
-// HashSeed is the hash of the empty text.
-const HashSeed uint64 = 14695981039346656037
-
-// Hash continues a hash (FNV-1a) with a text.
-func Hash(h uint64, s string) uint64 {
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}

@@ -3,6 +3,7 @@ package text
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // ValueKind is the kind of a value.
@@ -26,11 +27,30 @@ type Value struct {
 	// for durations, and yyyymmdd for dates (0 for an unknown year or month).
 	Amount int64
 	Unit   Unit
-	ID     string // an id without its punctuation, or a bare number as it was written
-	Slack  int64  // maximum difference of a time of day, in minutes
+	ID     string // an id's letters and digits, or a bare number as it was written
 	Loose  bool   // the value may mean something else: "the 2nd", "1/2"
-	At     Span   // the tokens that state the value
+	Number int64  // the number before the unit, in thousandths
+	// Measure is the unit of a bare number, as "kg", or HourMeasure.
+	Measure string
+	// Completes is set if the value only completes another one that stands beside it.
+	Completes Completion
+	At        Span // the tokens that state the value
 }
+
+// HourMeasure is the measure of a value that may be a time of day or a number of hours: "20 h".
+const HourMeasure = "h"
+
+// Completion is what a value only completes.
+type Completion uint8
+
+// The completions: a day that completes another day or a duration ("3 days from today"), and "free"
+// beside a sum.
+const (
+	CompletesNothing Completion = iota
+	CompletesDay
+	CompletesSpan
+	CompletesSum
+)
 
 // Unit is the unit of a duration. Hours, weeks and years are converted to one of the units.
 type Unit uint8
@@ -50,15 +70,12 @@ func (c Value) Equal(o Value) bool {
 	case lo == MoneyValue && hi == NumberValue:
 		return c.Amount == o.Amount && (c.cents() || o.cents())
 	case lo >= NumberValue && hi == IDValue:
-		return sameID(c.ID, o.ID)
+		return SameID(c.ID, o.ID)
 	case lo != hi:
 		return false
 	case lo == DateValue:
 		return sameDate(c.Amount, o.Amount) || c.Loose && sameDate(swapDayMonth(c.Amount), o.Amount) ||
 			o.Loose && sameDate(c.Amount, swapDayMonth(o.Amount))
-	}
-	if slack := max(c.Slack, o.Slack); slack > 0 {
-		return ClocksMeet(c.Amount, o.Amount, slack)
 	}
 	return c.Amount == o.Amount && c.Unit == o.Unit
 }
@@ -85,12 +102,23 @@ func sameDate(a, b int64) bool {
 	return a%10000 == b%10000 && (a/10000 == b/10000 || a < 10000 || b < 10000)
 }
 
-// sameID compares ids. A long number may lack its prefix.
-func sameID(a, b string) bool {
+// SameID compares the letters and digits of ids. A number of at least five digits may lack its
+// prefix.
+func SameID(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	return a == b || len(a) >= 5 && countDigits(a) == len(a) && strings.HasSuffix(b, a)
+	return a != "" && (a == b || len(a) >= 5 && countDigits(a) == len(a) && strings.HasSuffix(b, a))
+}
+
+// LettersAndDigits returns those of a text.
+func LettersAndDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // Timed reports whether the value is a day, a time of day or a duration.

@@ -1,6 +1,9 @@
 package text
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // valueReader reads the values that the tokens of a text state.
 type valueReader struct {
@@ -17,10 +20,31 @@ func (r *valueReader) readAll() []Value {
 			i++
 			continue
 		}
-		values = append(values, c)
+		values = append(values, r.measure(c))
 		i = c.At.Hi
 	}
 	return r.inheritUnits(values)
+}
+
+// measures are the units of bare numbers.
+var measures = sync.OnceValue(func() map[string]string { return SharedNames("unit") })
+
+// measure adds the number and the measure of a value.
+func (r *valueReader) measure(c Value) Value {
+	c.Number = c.Amount
+	for i := c.At.Lo; i < c.At.Hi; i++ {
+		if t := r.at(i); t.Kind == NumberToken || t.Kind == WordToken && t.Value > 0 {
+			c.Number = t.Value
+			break
+		}
+	}
+	switch last := r.at(c.At.Hi - 1); {
+	case c.Kind == NumberValue:
+		c.Measure = measures()[r.at(c.At.Hi).Text]
+	case c.Kind == ClockValue && last.Kind == IDToken, c.Timed() && last.IsWord("h", "horas", "heures"):
+		c.Measure = HourMeasure
+	}
+	return c
 }
 
 var end = &Token{Kind: PunctToken}
@@ -40,7 +64,7 @@ func (r *valueReader) read(i int) (Value, bool) {
 		if c, ok := r.readHourID(t.Text, i); ok {
 			return c, true
 		}
-		return Value{Kind: IDValue, ID: compactID(t.Text), At: Span{i, i + 1}}, true
+		return Value{Kind: IDValue, ID: LettersAndDigits(t.Text), At: Span{i, i + 1}}, true
 	case DateToken:
 		loose := strings.Count(t.Text, "/") == 1
 		return Value{Kind: DateValue, Amount: t.Value, Loose: loose, At: Span{i, i + 1}}, true
@@ -55,15 +79,6 @@ func (r *valueReader) read(i int) (Value, bool) {
 	case PunctToken:
 	}
 	return Value{}, false
-}
-
-func compactID(s string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune("-_#", r) {
-			return -1
-		}
-		return r
-	}, s)
 }
 
 // readPrefixedMoney reads "$1,482".
@@ -95,12 +110,8 @@ func (r *valueReader) readNumber(i int) Value {
 		c.Kind, c.At.Hi = PercentValue, j+1
 	case next.IsWord("por", "pour", "per") && r.at(j+1).IsWord("ciento", "cent"):
 		c.Kind, c.At.Hi = PercentValue, j+2
-	case next.IsWord("am", "pm"):
-		return newClockValue(clockMinutes(c.Amount), next.Text, Span{i, j + 1})
 	case next.IsWord("uhr"), next.IsWord("o") && r.at(j+1).IsWord("clock"):
 		return r.readHourWord(i, j)
-	case next.IsWord("a", "p") && r.at(j+2).IsWord("m"):
-		return newClockValue(clockMinutes(c.Amount), next.Text+"m", Span{i, j + 3})
 	default:
 		if d, ok := r.readHour(i, j); ok {
 			return d
@@ -260,19 +271,12 @@ func (u timeUnit) convert(thousandths int64, business bool) (int64, Unit) {
 // readClock reads "23:59" or "5:30 pm".
 func (r *valueReader) readClock(i int) Value {
 	h, m, _ := strings.Cut(r.at(i).Text, ":")
-	minutes, next := 60*parseDigits(h)+parseDigits(m), r.at(i+1)
-	j := i + 1
-	if next.IsWord("uhr", "h") {
+	minutes, j := 60*parseDigits(h)+parseDigits(m), i+1
+	if r.at(j).IsWord("uhr", "h") {
 		j++
 	}
 	if c, ok := r.readDayPart(minutes, i, j); ok {
 		return c
-	}
-	if next.IsWord("am", "pm") {
-		return newClockValue(minutes, next.Text, Span{i, i + 2})
-	}
-	if next.IsWord("a", "p") && r.at(i+3).IsWord("m") {
-		return newClockValue(minutes, next.Text+"m", Span{i, i + 4})
 	}
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, i + 1}}
 }

@@ -148,7 +148,8 @@ func (r *Reader) readJob(ctx context.Context, s *snapshot.Snapshot) error {
 		r.readCredential(ctx, s)); err != nil {
 		return err
 	}
-	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil {
+	what, _, _ := s.FindChange()
+	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil || what != "" {
 		if err := r.readReport(ctx, s); err != nil {
 			return err
 		}

@@ -62,8 +62,8 @@ func NewReader(secret func(ctx context.Context, name types.NamespacedName) (*cor
 	return &Reader{secret: secret, known: map[owned]known{}}
 }
 
-// Secrets returns those of the pool with this public key. A pool that is gone is still known by its
-// key.
+// Secrets returns the secrets of the pool with this public key. A pool that is gone is still known
+// by its key.
 func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public string) (*poolkey.Secrets, error) {
 	if public == "" {
 		return nil, fmt.Errorf("pool %s has no ledger key yet", pool)

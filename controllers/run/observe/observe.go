@@ -71,7 +71,7 @@ func (r *Reader) TakeSnapshot(ctx context.Context, key types.NamespacedName) (sn
 	return s, r.readJob(ctx, &s)
 }
 
-// readPods reads the pods with the run's name, this run's and those of others of its name.
+// readPods reads the pods with the run's name, this run's and other runs'.
 func (r *Reader) readPods(ctx context.Context, key types.NamespacedName, s *snapshot.Snapshot) error {
 	var list corev1.PodList
 	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelRun: key.Name}

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
-// readScores reads the run's table, and that of its baseline.
+// readScores reads the run's table, and its baseline's.
 func (r *Reader) readScores(ctx context.Context, s *snapshot.Snapshot, needed bool) error {
 	if s.Run.Status.Provenance == nil {
 		return nil
@@ -91,7 +91,7 @@ func (r *Reader) findDeletedScores(ctx context.Context, s *snapshot.Snapshot) er
 	s.ScoresGone = true
 	for _, kept := range r.Contents.Values() {
 		if client.ObjectKeyFromObject(kept) == key && metav1.IsControlledBy(kept, s.Run) {
-			s.ScoresKept = kept // the last one is that of the last use
+			s.ScoresKept = kept // the last one is the newest
 		}
 	}
 	return nil

@@ -206,8 +206,8 @@ func describeReplayed(counted []tally.Shard, run *v1alpha1.EvaluationRun) string
 		run.Namespace)
 }
 
-// ProgressAfter is how long a run lasts before its progress and its completion are announced: those
-// of a shorter one are in its status, and an event is a write.
+// ProgressAfter is how long a run lasts before its progress and its completion are announced. A
+// shorter one has them in its status, and an event is a write.
 const ProgressAfter = time.Minute
 
 func (p *pass) lasts() bool {

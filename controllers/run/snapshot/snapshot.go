@@ -63,7 +63,7 @@ func (s Snapshot) PoolState() PoolState {
 	return PoolReady
 }
 
-// PublicKey is that of the pool, "" while there is no pool.
+// PublicKey is the pool's public key, "" while there is no pool.
 func (s Snapshot) PublicKey() string {
 	if s.Env == nil {
 		return ""
@@ -143,7 +143,7 @@ type Snapshot struct {
 	// the run has no plan, and to confirm that the pool has changed.
 	Report    *score.Report
 	ReportErr error // why Report is nil, if it could not be read
-	// ImageDigests are those of the servers that were ready when Report was read.
+	// ImageDigests are of the servers that were ready when Report was read.
 	ImageDigests []string
 }
 

@@ -28,8 +28,8 @@ func (s ScenarioSplit) Name() string {
 	}
 }
 
-// SplitNamed returns the split with a name, that of the API or that of Name, in any case of
-// letters. It returns "" if there is none.
+// SplitNamed returns the split with a name, the API's or Name's, in any case of letters. It returns
+// "" if there is none.
 func SplitNamed(name string) ScenarioSplit {
 	for _, split := range []ScenarioSplit{TrainSplit, DevSplit, TestSplit, PrivateSplit} {
 		if strings.EqualFold(split.Name(), name) || strings.EqualFold(string(split), name) {

@@ -30,9 +30,9 @@ var operatorSecrets = regexp.MustCompile(`-(ledger-key|credential|metrics-token)
 
 // CheckReferences returns an error if a run refers to a Secret or ConfigMap that only the operator
 // or a pool may read, because users who can create runs can read everything that the runs' pods
-// can. The pools are those of the run's namespace.
+// can. It needs the pools of the run's namespace.
 //
-// A model's key may be that of a pool's judge, if both are sent to the same URL, by the network and
+// A model may have the key of a pool's judge, if both are sent to the same URL, by the network and
 // the certificates of the runner's image.
 func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSupportEnv) error {
 	secrets := make([]private, 0, 4*len(pools))
@@ -99,7 +99,7 @@ func listVariables(template *v1alpha1.PodOverrides) []corev1.EnvVar {
 	return template.Env
 }
 
-// isOwnToken reports whether a run's token is that of the pool that it is sent to.
+// isOwnToken reports whether a run's token belongs to the pool that it is sent to.
 func isOwnToken(run *v1alpha1.EvaluationRun, ref reference, p private) bool {
 	pool := evaluation.PoolOf(run)
 	return ref.field == tokenField && p.field == "the token" && pool.Namespace == run.Namespace && pool.Name == p.pool

@@ -18,8 +18,8 @@ type Baseline struct {
 	Table *score.ScenarioTable
 }
 
-// CompareBaseline pairs the scenarios of a complete run with those of its baseline. The table is
-// nil if the run has none.
+// CompareBaseline pairs the scenarios of a complete run with its baseline's. The table is nil if
+// the run has none.
 func CompareBaseline(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) *v1alpha1.BaselineResult {
 	result := &v1alpha1.BaselineResult{Name: run.Spec.BaselineRef.Name}
 	compared, err := compareScenarios(run, table, with)

@@ -144,7 +144,7 @@ func validateThresholds(thresholds []v1alpha1.Threshold, plan score.Plan, catego
 }
 
 // PassScore returns the minimum score of an episode of a run that passes, in micro-points: the one
-// with which the run began, else that of its spec, else the default of its tasks.
+// with which the run began, else its spec's, else the default of its tasks.
 func PassScore(run *v1alpha1.EvaluationRun) (int64, error) {
 	text := cmp.Or(run.Status.PassScore, run.Spec.PassScore.Text)
 	if text == "" {

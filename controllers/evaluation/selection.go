@@ -47,7 +47,7 @@ func (c criterion) matches(sc score.Scenario) bool {
 		slices.ContainsFunc(c.of(sc), func(v string) bool { return slices.Contains(c.wanted, v) })
 }
 
-// values are those of scenarios, ordered.
+// values are the scenarios' values of the criterion, ordered.
 func (c criterion) values(scenarios []score.Scenario) []string {
 	values := map[string]bool{}
 	for _, sc := range scenarios {

@@ -43,7 +43,13 @@ type Reader struct {
 	secret func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error)
 
 	mu    sync.Mutex
-	known map[string]known // by public key
+	known map[owned]known
+}
+
+// owned is a pool and its public key. A pool whose status has another pool's key isn't its owner.
+type owned struct {
+	pool   types.NamespacedName
+	public string
 }
 
 type known struct {
@@ -53,17 +59,17 @@ type known struct {
 
 // NewReader returns a reader. The function reads a Secret, which is in no cache.
 func NewReader(secret func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error)) *Reader {
-	return &Reader{secret: secret, known: map[string]known{}}
+	return &Reader{secret: secret, known: map[owned]known{}}
 }
 
-// Secrets returns those of the pool with this public key. A pool that is gone is still known by its
-// key.
+// Secrets returns the secrets of the pool with this public key. A pool that is gone is still known
+// by its key.
 func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public string) (*poolkey.Secrets, error) {
 	if public == "" {
 		return nil, fmt.Errorf("pool %s has no ledger key yet", pool)
 	}
 	r.mu.Lock()
-	found, is := r.known[public]
+	found, is := r.known[owned{pool, public}]
 	r.mu.Unlock()
 	if is {
 		return found.secrets, nil
@@ -82,7 +88,7 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 	if len(r.known) >= maxKnown {
 		clear(r.known)
 	}
-	r.known[public] = known{key, secrets}
+	r.known[owned{pool, public}] = known{key, secrets}
 	return secrets, nil
 }
 
@@ -91,7 +97,7 @@ func (r *Reader) Secrets(ctx context.Context, pool types.NamespacedName, public 
 // data is forgotten.
 func (r *Reader) Check(ctx context.Context, pool types.NamespacedName, public string) (ed25519.PrivateKey, error) {
 	r.mu.Lock()
-	found, is := r.known[public]
+	found, is := r.known[owned{pool, public}]
 	r.mu.Unlock()
 	if !is {
 		return nil, nil // Secrets reads it
@@ -107,7 +113,7 @@ func (r *Reader) Check(ctx context.Context, pool types.NamespacedName, public st
 	if key, err := poolkey.Parse(secret.Data[File]); err != nil || !key.Equal(found.private) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.known, public)
+		delete(r.known, owned{pool, public})
 	}
 	return nil, nil
 }

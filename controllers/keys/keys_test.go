@@ -56,6 +56,10 @@ func TestSecrets(t *testing.T) {
 	if reads != 1 {
 		t.Errorf("%d reads of a Secret that never changes", reads)
 	}
+	other := types.NamespacedName{Namespace: "team", Name: "support"}
+	if got, err := reader.Secrets(t.Context(), other, public); err == nil {
+		t.Errorf("a pool whose status has another one's key gets %+v", got)
+	}
 	for public, want := range map[string]string{"": "no ledger key yet", "none": "not found",
 		"another": "not the one of status.ledgerPublicKey"} {
 		if _, err := reader.Secrets(t.Context(), pool, public); err == nil || !strings.Contains(err.Error(), want) {

@@ -36,7 +36,7 @@ type Pass interface {
 type Finding struct {
 	What   string // has happened
 	Detail string // in the words of another, which follow the advice
-	Advice string // better than that of the rule, "" for none
+	Advice string // better than the rule's, "" for none
 	// Advised means that What ends with an advice, or that there is none.
 	Advised bool
 	// HoldsStart means that nothing of a run is played meanwhile, so that startDeadlineSeconds

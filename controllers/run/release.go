@@ -36,8 +36,8 @@ func (w *writer) release(ctx context.Context, snap snapshot.Snapshot, next rules
 }
 
 // releaseForeign removes the finalizers of pods with the name of the run and another run's UID. It
-// reads past the cache, which may show an earlier run than that of the pods: a finalizer that is
-// removed too early loses a summary.
+// reads past the cache, which may show an earlier run than the pods': a finalizer that is removed
+// too early loses a summary.
 func (w *writer) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
 	if len(list) == 0 {
 		return nil

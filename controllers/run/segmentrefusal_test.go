@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/run/observe"
+	"github.com/csenv/csenv/controllers/run/rules"
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/controllers/run/tally"
 	"github.com/csenv/csenv/envserver/score"
@@ -144,6 +147,59 @@ func TestSegmentOfAnotherPassScore(t *testing.T) {
 	}
 }
 
+// reportingPool replaces the report of a pool's servers.
+type reportingPool struct {
+	observe.PoolReader
+	report score.Report
+}
+
+func (p reportingPool) Report(context.Context, string, string, ...string) (score.Report, error) {
+	return p.report, nil
+}
+
+// Whoever may write a pool's status can't end its runs with it: what has changed is what a server
+// reports.
+func TestForgedPoolStatus(t *testing.T) {
+	for name, change := range map[string]func(pool *v1alpha1.CustomerSupportEnvStatus, report *score.Report){
+		"scenarios": func(pool *v1alpha1.CustomerSupportEnvStatus, report *score.Report) {
+			pool.ScenarioDigest, report.ScenarioDigest = "sha256:bb", "sha256:bb"
+		},
+		"grader": func(pool *v1alpha1.CustomerSupportEnvStatus, report *score.Report) {
+			pool.GraderVersion, report.GraderVersion = "2", "2"
+		},
+		"judge": func(pool *v1alpha1.CustomerSupportEnvStatus, report *score.Report) {
+			pool.Judge, report.Judge = "model", "model"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readyWorld(t)
+			w.mustPass()
+			pool, report := runtest.NewPool(), runtest.NewReport()
+			if err := w.client.Get(t.Context(), key(runtest.PoolName), pool); err != nil {
+				t.Fatal(err)
+			}
+			change(&pool.Status, &report)
+			if err := w.client.Status().Update(t.Context(), pool); err != nil {
+				t.Fatal(err)
+			}
+			w.mustPass()
+			w.create(runtest.NewSucceededPod(t, w.run(), w.plan(), 2))
+			w.wait(rules.BatchDelay)
+			w.mustPass()
+			if got := w.run().Status; got.CompletionTime != nil || got.Shards.CompletedIndexes != "2" {
+				t.Fatalf("a change that no server reports: %s, shards %q", runtest.FormatConditions(got.Conditions),
+					got.Shards.CompletedIndexes)
+			}
+			w.r.reader.Pools = runtest.FakePool{"10.0.0.1": report}
+			w.mustPass()
+			got := runtest.FormatConditions(w.run().Status.Conditions)
+			if !strings.Contains(got, "Failed=True/EnvironmentChanged") {
+				t.Errorf("a change that a server reports: %s", got)
+			}
+		})
+	}
+}
+
 // Scores of two graders are never mixed, whether the pool or a server reports the change first.
 // Earlier figures remain.
 func TestRolloutsOfAnotherGrader(t *testing.T) {
@@ -158,6 +214,13 @@ func TestRolloutsOfAnotherGrader(t *testing.T) {
 			if err := w.client.Status().Update(w.t.Context(), env); err != nil {
 				w.t.Fatal(err)
 			}
+			w.mustPass()
+			if got := w.run().Status; got.CompletionTime != nil {
+				w.t.Errorf("a change that no server reports: %s", runtest.FormatConditions(got.Conditions))
+			}
+			report := runtest.NewReport()
+			report.Judge = "model"
+			w.r.reader.Pools = reportingPool{w.r.reader.Pools, report}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,8 +125,8 @@ func TestEndOfACollectionIsReported(t *testing.T) {
 	}
 	b.end(t, score.Errored, "T01", 0)
 	w.mustPass()
-	if diff := cmp.Diff([]string{"Normal Completed"}, w.events()); diff != "" {
-		t.Errorf("events: %s", diff)
+	if got := w.events(); len(got) > 0 {
+		t.Errorf("events: %s", got)
 	}
 	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("scored")); got != 10 {
 		t.Errorf("%v scored episodes in the metric, want 10", got)

@@ -40,7 +40,7 @@ type Options struct {
 	Version string // for a run's provenance
 	// Traces makes the spans of runs, nil without tracing.
 	Traces Traces
-	// TracingVariables are added to those of runners.
+	// TracingVariables are variables that runners get too.
 	TracingVariables []corev1.EnvVar
 }
 
@@ -131,7 +131,7 @@ func (w *writer) countRun(ctx context.Context, snap snapshot.Snapshot, next rule
 	return nil
 }
 
-// traceEnd makes the span of a run that has just ended, above those of its shards.
+// traceEnd makes the span of a run that has just ended, above its shards' spans.
 func traceEnd(ctx context.Context, traces Traces, run *v1alpha1.EvaluationRun,
 	status v1alpha1.EvaluationRunStatus) {
 	if traces == nil || runner.SendsTracesElsewhere(run) || evaluation.IsExternal(run) ||

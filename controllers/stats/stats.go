@@ -72,7 +72,7 @@ func NewReader() *Reader {
 }
 
 // Report reads the statistics of the server at a pod's address, with the counts of at most
-// score.MaxRunReports runs, by UID. The token is that of its operations port.
+// score.MaxRunReports runs, by UID. The token opens its operations port.
 func (r *Reader) Report(ctx context.Context, podIP, token string, runs ...string) (score.Report, error) {
 	path := "/stats?" + url.Values{"run": runs}.Encode()
 	report, err := getJSON[score.Report](ctx, r, podIP, token, path, "report", maxReport)

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/grader/offline"
@@ -25,9 +24,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 	}, NodeTimeout(specBound))
 
 	It("has every ticket of the catalogue and queues of tickets", func(ctx SpecContext) {
-		pool := &v1alpha1.CustomerSupportEnv{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, pool)).To(Succeed())
-		Expect(pool.Status.Tasks).To(ConsistOf(
+		Expect(poolNamed(ctx, "support").Status.Tasks).To(ConsistOf(
 			v1alpha1.OfferedTask{Name: "ticket-classify", Scenarios: 40}, v1alpha1.OfferedTask{Name: "ticket-resolve",
 				Scenarios: 40},
 			v1alpha1.OfferedTask{Name: "queue-management", Scenarios: 100}))
@@ -61,21 +58,6 @@ var _ = Describe("The content of a pool", Ordered, func() {
 		Expect(awaitComplete(ctx, "acme").Status.Episodes.Total).To(BeEquivalentTo(5))
 	}, SpecTimeout(specBound))
 
-	It("is rejected with file and line if a pack is faulty", func(ctx SpecContext) {
-		pack := packFiles()
-		pack["ACME-1.yaml"] = strings.Replace(pack["ACME-1.yaml"], "language: en", "langage: en", 1)
-		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "faulty"},
-			Data: pack})).To(Succeed())
-		apply(ctx, poolWith("faulty", "scenarios: {packs: [{configMap: {name: faulty}}]}"))
-		Eventually(ctx, func(g Gomega) {
-			pool := &v1alpha1.CustomerSupportEnv{}
-			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "faulty"}, pool)).To(Succeed())
-			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue),
-				HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
-		}).Should(Succeed())
-		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", timeout)
-	}, SpecTimeout(specBound))
-
 	It("plays nothing before the judge can be reached", func(ctx SpecContext) {
 		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"},
 			StringData: map[string]string{"token": "a key"}})).To(Succeed())
@@ -88,8 +70,7 @@ var _ = Describe("The content of a pool", Ordered, func() {
 			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonJudgeNotReady, "127.0.0.1:9")))
 
 		By("grading with rules alone")
-		kubectl(ctx, "-n", namespace, "patch", "cse", "judged", "--type=merge", "-p",
-			`{"spec":{"judge":{"type":"Offline","llm":null}}}`)
+		patch(ctx, "cse", "judged", `{"spec":{"judge":{"type":"Offline","llm":null}}}`)
 		played := awaitComplete(ctx, "judged")
 		Expect(played.Status.Episodes.Scored).To(BeEquivalentTo(1))
 		Expect(played.Status.Episodes.Errored).To(BeZero())

@@ -94,9 +94,7 @@ var disturbances = []disturbance{
 		kubectl(ctx, "-n", namespace, "delete", "configmaps", "--all")
 	}},
 	{name: "the credential is deleted, and all runners", do: func(ctx SpecContext, evalrun string, _ *hold) {
-		obj := &v1alpha1.EvaluationRun{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
-		kubectl(ctx, "-n", namespace, "delete", "secret", runner.NameCredential(obj))
+		kubectl(ctx, "-n", namespace, "delete", "secret", runner.NameCredential(runNamed(ctx, evalrun)))
 		deletePods(ctx, podsOf(ctx, evalrun))
 	}},
 	{name: "the ledger key's Secret is deleted, and all servers", do: func(ctx SpecContext, _ string, _ *hold) {
@@ -152,7 +150,7 @@ var disturbances = []disturbance{
 	}},
 	{name: "the pool's status is edited", do: func(ctx SpecContext, _ string, _ *hold) {
 		kubectl(ctx, "-n", namespace, "patch", "cse", "support", "--subresource=status", "--type=merge", "-p",
-			`{"status":{"readyReplicas":0,"tasks":null,"conditions":null}}`)
+			`{"status":{"readyReplicas":0,"tasks":null,"conditions":null,"scenarioDigest":"sha256:00","graderVersion":"0"}}`)
 	}},
 	{name: "the run is deleted and created again", do: func(ctx SpecContext, evalrun string, _ *hold) {
 		recreate(ctx, evalrun, func() { kubectl(ctx, "-n", namespace, "delete", "evalrun", evalrun, timeout) })
@@ -311,8 +309,7 @@ func createSupport(ctx SpecContext) {
 // recreate creates a run again after lose has deleted it.
 func recreate(ctx SpecContext, evalrun string, lose func()) {
 	GinkgoHelper()
-	run := &v1alpha1.EvaluationRun{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, run)).To(Succeed())
+	run := runNamed(ctx, evalrun)
 	lose()
 	run.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: evalrun}
 	Expect(k8s.Create(ctx, run)).To(Succeed())
@@ -424,9 +421,7 @@ func leader(ctx SpecContext) string {
 // counted returns the shards in a run's figures, in the format of its status.
 func counted(ctx SpecContext, evalrun string) string {
 	GinkgoHelper()
-	obj := &v1alpha1.EvaluationRun{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
-	return ptr.Deref(obj.Status.Shards, v1alpha1.Shards{}).CompletedIndexes
+	return ptr.Deref(runNamed(ctx, evalrun).Status.Shards, v1alpha1.Shards{}).CompletedIndexes
 }
 
 // uncounted lists the run's shards whose runners succeeded and whose pods still have their

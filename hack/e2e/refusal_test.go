@@ -3,16 +3,11 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
-	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/gorilla/websocket"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,31 +26,6 @@ var _ = Describe("Bad input", Ordered, func() {
 		awaitPool(ctx, "support")
 		createModelKey(ctx)
 	}, NodeTimeout(specBound))
-
-	DescribeTable("is refused by the API server with an explanation",
-		func(ctx SpecContext, manifest string, words ...string) {
-			said := kubectlRefused(ctx, manifest, "apply", "-f", "-")
-			for _, word := range words {
-				Expect(said).To(ContainSubstring(word))
-			}
-		},
-		Entry("an unknown field", strings.Replace(poolManifest("bad", "Ticket"), "environment:", "surroundings:", 1),
-			`unknown field "spec.surroundings"`),
-		Entry("an unknown environment", poolManifest("bad", "Chess"), "Unsupported value", "Ticket"),
-		Entry("a policy that doesn't exist", runManifest("bad", "support", "Genius",
-			[]string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
-		Entry("no trials", runManifest("bad", "support", "Noop", []string{task("ticket-resolve", -1)}), "trials"),
-		Entry("a pass score above 1", runManifest("bad", "support", "Noop", []string{task("ticket-resolve", 1)},
-			"passScore: 1.5"), "passScore"),
-		Entry("no task", runManifest("bad", "support", "Noop", nil), "tasks"),
-		Entry("a long name", poolManifest(strings.Repeat("a", 60), "Ticket"), "at most 50"),
-	)
-
-	It("can't change a run that has begun", func(ctx SpecContext) {
-		apply(ctx, runManifest("fixed", "support", "Noop", []string{task("ticket-classify", 1)}))
-		said := kubectlRefused(ctx, "", "patch", "evalrun", "fixed", "--type=merge", "-p", `{"spec":{"seed":99}}`)
-		Expect(said).To(ContainSubstring("seed is immutable"))
-	}, SpecTimeout(specBound))
 
 	DescribeTable("fails or holds a run with a condition that advises what to do",
 		func(ctx SpecContext, manifest, name string, condition OmegaMatcher) {
@@ -129,43 +99,11 @@ var _ = Describe("Bad input", Ordered, func() {
 		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:",
 			"spec:\n  image: registry.example/none:1", 1)
 		apply(ctx, manifest)
-		pool := &v1alpha1.CustomerSupportEnv{}
-		Eventually(ctx, func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "no-image"}, pool)).To(Succeed())
-			g.Expect(pool.Status.Conditions).To(ContainElement(
-				haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed,
-					"registry.example/none:1")))
-		}).Should(Succeed())
-		kubectl(ctx, "-n", namespace, "delete", "cse", "no-image", timeout)
+		Eventually(ctx, poolNamed).WithArguments("no-image").Should(HaveField("Status.Conditions", ContainElement(
+			haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed,
+				"registry.example/none:1"))))
 	}, SpecTimeout(specBound))
 
-	It("does not affect a server that receives invalid messages", func(ctx SpecContext) {
-		pod := serverPod(ctx, "support")
-		address := forward(pod, "8000")
-		conn, _, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+address+"/ws", nil)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(conn.Close)
-		Expect(conn.SetReadDeadline(time.Now().Add(30 * time.Second))).To(Succeed())
-		for sent, code := range map[string]string{
-			"{bad":                               "INVALID_JSON",
-			`{"type":"juggle"}`:                  "UNKNOWN_TYPE",
-			`{"type":"step"}`:                    "VALIDATION_ERROR",
-			`{"type":"reset","data":[1]}`:        "VALIDATION_ERROR",
-			`{"type":"state","surplus":"field"}`: "VALIDATION_ERROR",
-		} {
-			Expect(conn.WriteMessage(websocket.TextMessage, []byte(sent))).To(Succeed())
-			_, answer, err := conn.ReadMessage()
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(answer)).To(ContainSubstring(code), "sent %s", sent)
-		}
-		Expect(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"reset","data":{"seed":1}}`))).To(Succeed())
-		_, answer, err := conn.ReadMessage()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(string(answer)).To(ContainSubstring(`"observation"`))
-		Expect(healthy(ctx, address)).To(BeTrue())
-		after := serverPod(ctx, "support")
-		Expect(after.Status.ContainerStatuses[0].RestartCount).To(BeZero())
-	}, SpecTimeout(specBound))
 })
 
 // scaleManager sets the number of the operator's replicas and waits for it.
@@ -248,42 +186,4 @@ func serverPod(ctx context.Context, pool string) corev1.Pod {
 	})).To(Succeed())
 	Expect(pods.Items).NotTo(BeEmpty())
 	return pods.Items[0]
-}
-
-// forward makes a pod's port reachable from this machine until the spec ends, and returns the local
-// address.
-func forward(pod corev1.Pod, port string) string {
-	GinkgoHelper()
-	// The spec's context is not used: it is cancelled before the cleanup that uses the port.
-	cmd := exec.CommandContext(context.Background(), clusterTool, "kubectl", "--", "-n", pod.Namespace, "port-forward",
-		"pod/"+pod.Name, ":"+port, "--address", "127.0.0.1")
-	cmd.Stderr = GinkgoWriter
-	out, err := cmd.StdoutPipe()
-	Expect(err).NotTo(HaveOccurred())
-	Expect(cmd.Start()).To(Succeed())
-	DeferCleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	said := make(chan string, 1)
-	go func() {
-		// If the program exits, the line is empty.
-		line, _ := bufio.NewReader(out).ReadString('\n')
-		said <- line
-	}()
-	line := ""
-	Eventually(said).Should(Receive(&line))
-	address, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
-	Expect(address).To(HavePrefix("127.0.0.1:"), "kubectl port-forward said %q", line)
-	return address
-}
-
-func healthy(ctx context.Context, address string) bool {
-	GinkgoHelper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health", nil)
-	Expect(err).NotTo(HaveOccurred())
-	resp, err := http.DefaultClient.Do(req)
-	Expect(err).NotTo(HaveOccurred())
-	defer resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
 }

@@ -27,23 +27,12 @@ import (
 var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	inNamespace("csenv-e2e-results")
 	var s3 *s3Server
-	tasks := []string{task("ticket-resolve", 20)}
 	spec := func(credentials string) []string {
 		return []string{"seed: 5", "parallelism: 4", "concurrency: 4",
 			fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)}
 	}
 	stored := func(name, credentials string) string {
-		return runManifest(name, "storing", "Heuristic", tasks, spec(credentials)...)
-	}
-	// halfStored starts a run that plays half of each shard, and waits until episodes are stored.
-	halfStored := func(ctx SpecContext, name string) *hold {
-		GinkgoHelper()
-		model := serveModel(ctx)
-		held := model.hold(func(p place) bool { return p.episode >= 100 })
-		apply(ctx, model.runManifest(name, "storing", tasks, spec("right")...))
-		held.await(ctx, name)
-		Eventually(ctx, func() int { return s3.lines(name) }).Should(BeNumerically(">", 0), "stored episodes of %s", name)
-		return held
+		return runManifest(name, "storing", "Heuristic", storedTasks, spec(credentials)...)
 	}
 	var peace *v1alpha1.EvaluationRun
 
@@ -51,9 +40,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		s3 = startS3(ctx)
 		apply(ctx, s3.secret("right", s3.password))
 		apply(ctx, s3.secret("wrong", "guessed"))
-		apply(ctx, poolWith("storing", "replicas: 2"))
-		awaitPool(ctx, "storing")
-		createModelKey(ctx)
+		startStoring(ctx)
 	}, NodeTimeout(specBound))
 
 	It("contain every episode once", func(ctx SpecContext) {
@@ -77,7 +64,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	}, SpecTimeout(specBound))
 
 	It("are reused when a runner is killed and started again", func(ctx SpecContext) {
-		held := halfStored(ctx, "killed")
+		held := halfStored(ctx, "killed", s3.runs(), spec("right")...)
 		before := s3.lines("killed")
 		strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))
 		held.release()
@@ -104,7 +91,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	}, SpecTimeout(specBound))
 
 	It("are not needed for the score of a run whose store dies, which reports the reason", func(ctx SpecContext) {
-		held := halfStored(ctx, "lost")
+		held := halfStored(ctx, "lost", s3.runs(), spec("right")...)
 		s3.kill()
 		held.release()
 		lost := awaitEnd(ctx, "lost")
@@ -115,6 +102,104 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 				"or correct its address", "The score stands")))
 	}, SpecTimeout(specBound))
 })
+
+// storedTasks are the tasks of runs that store their 800 episodes.
+var storedTasks = []string{task("ticket-resolve", 20)}
+
+// startStoring creates the pool on which they are played.
+func startStoring(ctx SpecContext) {
+	GinkgoHelper()
+	apply(ctx, poolWith("storing", "replicas: 2"))
+	awaitPool(ctx, "storing")
+	createModelKey(ctx)
+}
+
+// halfStored starts a run that plays half of each shard, and waits until episodes are stored below
+// a folder.
+func halfStored(ctx SpecContext, name, folder string, spec ...string) *hold {
+	GinkgoHelper()
+	model := serveModel(ctx)
+	held := model.hold(func(p place) bool { return p.episode >= 100 })
+	apply(ctx, model.runManifest(name, "storing", storedTasks, spec...))
+	held.await(ctx, name)
+	Eventually(ctx, linesOf).WithArguments(folder, name).Should(BeNumerically(">", 0), "stored episodes of %s", name)
+	return held
+}
+
+// Runs store their episodes in a volume: a folder of this machine, which is the first node's too.
+var _ = Describe("Results in a volume", Ordered, Label("volume"), func() {
+	inNamespace("csenv-e2e-volume")
+	spec := []string{"seed: 5", "parallelism: 4", "concurrency: 4", "results: {persistentVolumeClaim: {claimName: evals}}"}
+
+	It("contain every episode once, also when a runner is killed and started again", func(ctx SpecContext) {
+		if !local {
+			Skip("the node has another file system")
+		}
+		folder := createVolume(ctx)
+		startStoring(ctx)
+		apply(ctx, runManifest("stored", "storing", "Heuristic", storedTasks, spec...))
+		peace := awaitComplete(ctx, "stored")
+		Expect(peace.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,
+			metav1.ConditionTrue, v1alpha1.ReasonStored, "All 800 episodes")))
+		Expect(linesOf(folder, "stored")).To(Equal(800))
+
+		held := halfStored(ctx, "killed", folder, spec...)
+		before := linesOf(folder, "killed")
+		strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))
+		held.release()
+		killed := awaitEnd(ctx, "killed")
+		Expect(killed.Status.Score).To(Equal(peace.Status.Score))
+		Expect(killed.Status.Tasks).To(Equal(peace.Status.Tasks))
+
+		By("reading them as the message says")
+		out, err := csenvHere(ctx, "episodes", "killed").CombinedOutput()
+		Expect(err).To(HaveOccurred())
+		Expect(string(out)).To(ContainSubstring("are in a volume of the cluster"))
+		out, err = exec.CommandContext(ctx, csenvTool(ctx), "episodes", "killed", "--results", folder, "-o",
+			"json").Output()
+		Expect(err).NotTo(HaveOccurred(), "%s", out)
+		there := len(indexesOf(out))
+		AddReportEntry("stored before the kill, and at the end", fmt.Sprint(before, " ", there))
+		Expect(there).To(BeNumerically(">=", before))
+		Expect(linesOf(folder, "killed")).To(Equal(there), "an episode was played twice")
+	}, SpecTimeout(specBound))
+
+	It("name the claim that doesn't exist", func(ctx SpecContext) {
+		apply(ctx, runManifest("none", "storing", "Heuristic", storedTasks,
+			"results: {persistentVolumeClaim: {claimName: none}}"))
+		Eventually(ctx, conditionsOf).WithArguments("none").Should(ContainElement(
+			HaveField("Message", ContainSubstring("Create PersistentVolumeClaim none"))))
+	}, SpecTimeout(specBound))
+})
+
+// createVolume creates the claim evals, which a folder of this machine satisfies, and returns the
+// folder.
+func createVolume(ctx SpecContext) string {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	apply(ctx, fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: csenv-e2e-evals}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteMany]
+  local: {path: %q}
+  nodeAffinity:
+    required: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [%s]}]}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: evals}
+spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: csenv-e2e-evals, resources: {requests: {storage: 1Gi}}}
+`, folder, nodes.Items[0].Name))
+	DeferCleanup(func(ctx SpecContext) {
+		kubectl(ctx, "delete", "pv", "csenv-e2e-evals", "--wait=false")
+	})
+	return folder
+}
 
 // s3Server is versitygw on this machine, on a folder with one bucket.
 type s3Server struct {
@@ -179,10 +264,16 @@ func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool 
 		"no_proxy=*", envvars.Stores+"="+s.url("runs"))
 	out, err := cmd.Output()
 	Expect(err).NotTo(HaveOccurred(), "%s", out)
+	return indexesOf(out)
+}
+
+// indexesOf returns the indexes of the episodes that csenv lists, each of which is there once.
+func indexesOf(list []byte) map[int64]bool {
+	GinkgoHelper()
 	var rows []struct {
 		Index int64 `json:"index"`
 	}
-	Expect(json.Unmarshal(out, &rows)).To(Succeed())
+	Expect(json.Unmarshal(list, &rows)).To(Succeed())
 	indexes := map[int64]bool{}
 	for _, row := range rows {
 		indexes[row.Index] = true
@@ -191,11 +282,16 @@ func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool 
 	return indexes
 }
 
+// runs is the server's folder of runs.
+func (s *s3Server) runs() string { return filepath.Join(s.folder, "evals", "runs") }
+
 // lines counts the records in the server's folder.
-func (s *s3Server) lines(evalrun string) int {
+func (s *s3Server) lines(evalrun string) int { return linesOf(s.runs(), evalrun) }
+
+// linesOf counts the records of a run below a folder.
+func linesOf(folder, evalrun string) int {
 	GinkgoHelper()
-	segments, err := filepath.Glob(filepath.Join(s.folder, "evals", "runs", namespace, evalrun+"-*", "shard-*",
-		"*.jsonl"))
+	segments, err := filepath.Glob(filepath.Join(folder, namespace, evalrun+"-*", "shard-*", "*.jsonl"))
 	Expect(err).NotTo(HaveOccurred())
 	lines := 0
 	for _, segment := range segments {

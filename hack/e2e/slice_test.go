@@ -18,8 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/csenv/csenv/api/v1alpha1"
 )
 
 // maxStatusBytes bounds a run's status.
@@ -173,7 +171,5 @@ func expectGone(ctx SpecContext, name string, obj client.Object) {
 // conditionsOf returns a run's current conditions.
 func conditionsOf(ctx SpecContext, evalrun string) []metav1.Condition {
 	GinkgoHelper()
-	obj := &v1alpha1.EvaluationRun{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
-	return obj.Status.Conditions
+	return runNamed(ctx, evalrun).Status.Conditions
 }

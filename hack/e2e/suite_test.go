@@ -233,16 +233,6 @@ func exists(ctx context.Context, key client.ObjectKey, object client.Object) boo
 	return err == nil
 }
 
-// kubectlRefused runs kubectl, which must fail, and returns its output.
-func kubectlRefused(ctx context.Context, stdin string, args ...string) string {
-	GinkgoHelper()
-	cmd := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--", "-n", namespace}, args...)...)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	Expect(err).To(HaveOccurred(), "kubectl %s should have been refused, output: %s", args, out)
-	return string(out)
-}
-
 // apply applies a manifest to the suite's namespace.
 func apply(ctx context.Context, manifest string) {
 	GinkgoHelper()

@@ -34,8 +34,7 @@ var _ = Describe("A run that collects episodes of trainers", Ordered, func() {
 
 		By("replacing every server, and killing the manager while they go")
 		before := podNames(serversOf(ctx, "gym"))
-		kubectl(ctx, "-n", namespace, "patch", "cse", "gym", "--type=merge", "-p",
-			`{"spec":{"template":{"annotations":{"example.com/rolled-out":"true"}}}}`)
+		patch(ctx, "cse", "gym", `{"spec":{"template":{"annotations":{"example.com/rolled-out":"true"}}}}`)
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(serversOf(ctx, "gym")).To(ContainElement(HaveField("DeletionTimestamp", Not(BeNil()))))
 		}).Should(Succeed())
@@ -51,8 +50,7 @@ var _ = Describe("A run that collects episodes of trainers", Ordered, func() {
 		Expect(len(data)).To(BeNumerically("<", 16<<10))
 
 		By("ending the run by its deadline")
-		kubectl(ctx, "-n", namespace, "patch", "evalrun", "grpo-7", "--type=merge", "-p",
-			`{"spec":{"activeDeadlineSeconds":1}}`)
+		patch(ctx, "evalrun", "grpo-7", `{"spec":{"activeDeadlineSeconds":1}}`)
 		run := awaitComplete(ctx, "grpo-7")
 		Expect(run.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionComplete, metav1.ConditionTrue,
 			v1alpha1.ReasonCollectionEnded)))
@@ -64,7 +62,6 @@ var _ = Describe("A run that collects episodes of trainers", Ordered, func() {
 			MatchError(ContainSubstring("not found")))
 		AddReportEntry("trainers", fmt.Sprintf("%s; the run has %d episodes with mean %s, status of %d bytes while "+
 			"it went on; killed %s", players, ended, run.Status.Score.Mean, len(data), killed))
-		kubectl(ctx, "-n", namespace, "delete", "cse", "gym", timeout)
 	}, SpecTimeout(specBound))
 })
 

@@ -1,4 +1,4 @@
-// Package children builds the objects of a pool, and compares them with those of the cluster. It is
+// Package children builds the objects of a pool, and compares them with the cluster's. It is
 // pure: the same pool gives the same objects.
 package children
 

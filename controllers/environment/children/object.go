@@ -84,7 +84,7 @@ func convertConfig[T any](value any) *T {
 	return config
 }
 
-// hashJSON returns a hash of a value's JSON, whose order is that of the type's fields.
+// hashJSON returns a hash of a value's JSON, in the order of the type's fields.
 func hashJSON(value any) string {
 	sum := sha256.Sum256(EncodeJSON(value))
 	return hex.EncodeToString(sum[:8])

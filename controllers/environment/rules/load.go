@@ -98,8 +98,8 @@ func summariseLoad(s snapshot.Snapshot) load {
 	return l
 }
 
-// measureServer returns the sessions of one server: those of the spec, or fewer if the servers of
-// the newest template report so.
+// measureServer returns the sessions of one server: as many as the spec says, or fewer if the
+// servers of the newest template report so.
 func measureServer(s snapshot.Snapshot) int64 {
 	size, isNewest := int64(max(1, s.Env.Spec.Sessions.PerPod)), s.SelectNewest(s.AnnotatedScenarios())
 	sum, n := int64(0), int64(0)

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// A ReplicaSet removes unready pods first, then those of the lowest deletion cost. So before the
+// A ReplicaSet removes unready pods first, then pods with the lowest deletion cost. So before the
 // Deployment's replicas are lowered, each busy pod gets its number of sessions as its cost. If a
 // cost can't be written, the replicas stay.
 //

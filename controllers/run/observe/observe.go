@@ -71,7 +71,7 @@ func (r *Reader) TakeSnapshot(ctx context.Context, key types.NamespacedName) (sn
 	return s, r.readJob(ctx, &s)
 }
 
-// readPods reads the pods with the run's name, this run's and those of others of its name.
+// readPods reads the pods with the run's name, this run's and other runs'.
 func (r *Reader) readPods(ctx context.Context, key types.NamespacedName, s *snapshot.Snapshot) error {
 	var list corev1.PodList
 	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelRun: key.Name}
@@ -148,7 +148,8 @@ func (r *Reader) readJob(ctx context.Context, s *snapshot.Snapshot) error {
 		r.readCredential(ctx, s)); err != nil {
 		return err
 	}
-	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil {
+	what, _, _ := s.FindChange()
+	if _, err := s.StoredPlan(); err != nil || s.Run.Status.Provenance == nil || what != "" {
 		if err := r.readReport(ctx, s); err != nil {
 			return err
 		}

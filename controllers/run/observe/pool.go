@@ -71,12 +71,14 @@ func (r *Reader) readReport(ctx context.Context, s *snapshot.Snapshot) error {
 	}
 	// The report must be of the grader that this version of the pool's status describes.
 	version := s.Run.ResourceVersion + " " + s.Env.ResourceVersion
-	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p Polled) {
-		p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.Env, !evaluation.IsExternal(s.Run))
-		return p
-	})
+	answer, err := r.poll(ctx, s, version, func(ctx context.Context) Polled { return r.pollReport(ctx, s) })
 	s.Report, s.ReportErr, s.ImageDigests = answer.report, answer.reportErr, answer.digests
 	return err
+}
+
+func (r *Reader) pollReport(ctx context.Context, s *snapshot.Snapshot) (p Polled) {
+	p.report, p.digests, p.reportErr = r.fetchReport(ctx, s.Env, !evaluation.IsExternal(s.Run))
+	return p
 }
 
 // fetchReport returns the report of a server, which understands runners if the run has any, and the

@@ -28,7 +28,7 @@ func isPodless(s *snapshot.Snapshot) bool {
 
 // readRefusal reads why the API server refuses the pods of a Job, which its controller reports by
 // an event and nowhere else. An event from before the newest pod is over: the Job controller may
-// have no pods because it delays those of shards that have failed.
+// have no pods because it delays the pods of shards that have failed.
 func (r *Reader) readRefusal(ctx context.Context, s *snapshot.Snapshot) error {
 	if !isPodless(s) {
 		return nil

@@ -15,12 +15,14 @@ import (
 	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
-// readScores reads the run's table, and that of its baseline.
-func (r *Reader) readScores(ctx context.Context, s *snapshot.Snapshot, needed bool) error {
+// readScores reads the run's table, and its baseline's. If the pass is about to write the run's
+// table, one that the cache doesn't have is read past it: it may be new, or another owner's object.
+func (r *Reader) readScores(ctx context.Context, s *snapshot.Snapshot, needed bool) (err error) {
 	if s.Run.Status.Provenance == nil {
 		return nil
 	}
-	err := r.readOwnTable(ctx, s, needed)
+	s.Scores, s.ScoresTaken, err = r.readTable(ctx, s.Run, snapshot.NameScores(s.Run), needed)
+	s.OpenTable()
 	if err != nil || s.Run.Spec.BaselineRef == nil {
 		return err
 	}
@@ -35,22 +37,10 @@ func (r *Reader) readScores(ctx context.Context, s *snapshot.Snapshot, needed bo
 	}
 	s.Baseline = baseline
 	if ref := baseline.Status.ScoresRef; ref != nil {
-		s.BaselineScores, err = r.readCached(ctx, baseline, ref.Name)
+		// The cache may show the baseline's end before its table, and a comparison is made once.
+		s.BaselineScores, _, err = r.readTable(ctx, baseline, ref.Name, true)
 	}
-	if err != nil || s.BaselineScores != nil || baseline.Status.ScoresRef == nil {
-		return err
-	}
-	// The cache may show the baseline's end before its table, and a comparison is made once.
-	object := &corev1.ConfigMap{}
-	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: baseline.Namespace, Name: baseline.Status.ScoresRef.Name},
-		object)
-	if err == nil && metav1.IsControlledBy(object, baseline) {
-		s.BaselineScores = object
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the scores of the baseline: %w", err)
-	}
-	return nil
+	return err
 }
 
 // readLate reads what a comparison with a late baseline needs, and the servers' counts of a run
@@ -91,7 +81,7 @@ func (r *Reader) findDeletedScores(ctx context.Context, s *snapshot.Snapshot) er
 	s.ScoresGone = true
 	for _, kept := range r.Contents.Values() {
 		if client.ObjectKeyFromObject(kept) == key && metav1.IsControlledBy(kept, s.Run) {
-			s.ScoresKept = kept // the last one is that of the last use
+			s.ScoresKept = kept // the last one is the newest
 		}
 	}
 	return nil
@@ -104,28 +94,24 @@ func (r *Reader) Remember(table *corev1.ConfigMap) {
 	}
 }
 
-// readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache
-// doesn't have is read past it: it may be new, or another owner's object.
-func (r *Reader) readOwnTable(ctx context.Context, s *snapshot.Snapshot, needed bool) error {
-	var err error
-	s.Scores, err = r.readCached(ctx, s.Run, snapshot.NameScores(s.Run))
-	defer func() { s.OpenTable(s.Scores) }()
-	if err != nil || s.Scores != nil || !needed {
-		return err
+// readTable reads a run's table, past the cache if it is needed and the cache doesn't have it. It
+// returns true if something else has its name.
+func (r *Reader) readTable(ctx context.Context, run *v1alpha1.EvaluationRun, name string,
+	needed bool) (table *corev1.ConfigMap, taken bool, err error) {
+	if table, err = r.readCached(ctx, run, name); err != nil || table != nil || !needed {
+		return table, false, err
 	}
-	object := &corev1.ConfigMap{}
-	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: s.Run.Namespace, Name: snapshot.NameScores(s.Run)}, object)
+	table = &corev1.ConfigMap{}
+	err = r.Direct.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, table)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil
+		return nil, false, nil
 	case err != nil:
-		return fmt.Errorf("reading the scores of run %s: %w", s.Run.Name, err)
-	case metav1.IsControlledBy(object, s.Run):
-		s.Scores = object
-	default:
-		s.ScoresTaken = true
+		return nil, false, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
+	case metav1.IsControlledBy(table, run):
+		return table, false, nil
 	}
-	return nil
+	return nil, true, nil
 }
 
 // readCached reads a ConfigMap of a run, nil if the cache has none.

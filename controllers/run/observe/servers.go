@@ -32,9 +32,9 @@ const (
 	maxLookups = 64
 )
 
-// readSegments requests the run's next segments from the pool's servers, full and draining ones and
-// those of a pool that is being deleted included. The request acknowledges the segments that the
-// status contains. Segments of a suspended run are requested only at its end.
+// readSegments requests the run's next segments from the pool's servers, also from full and draining
+// ones and while the pool is being deleted. The request acknowledges the segments that the status
+// contains. Segments of a suspended run are requested only at its end.
 func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 	if s.Run.Status.Rollouts == nil || s.Revoked || evaluation.IsSuspended(s.Run) && !s.IsDeadlineOver() {
 		return nil
@@ -66,29 +66,38 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 		}
 		replies = append(replies, tally.Reply{Pod: pod})
 	}
-	secrets, err := r.Keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.Run.Status.Rollouts.LedgerKey)
-	if err != nil {
-		// The key may be back before the servers go, so the run waits for them as for silent ones.
-		for i := range replies {
-			replies[i].Err = err
-		}
-		s.Segments = replies
-		return r.findGone(ctx, s, alive)
+	secrets, keyErr := r.Keys.Secrets(ctx, evaluation.PoolOf(s.Run), s.Run.Status.Rollouts.LedgerKey)
+	if keyErr == nil {
+		s.Token = secrets.Operations
 	}
-	s.Token = secrets.Operations
 	// A newer status acknowledges the segments that this one doesn't contain.
-	answer, err := r.poll(ctx, s, s.Run.ResourceVersion, func(ctx context.Context) Polled {
+	version, changed := s.Run.ResourceVersion, false
+	if what, _, _ := s.FindChange(); what != "" && s.PoolState() == snapshot.PoolReady {
+		version, changed = version+" "+s.Env.ResourceVersion, true
+	}
+	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p Polled) {
+		if changed {
+			p = r.pollReport(ctx, s)
+		}
+		p.segments = replies
+		if keyErr != nil {
+			// The key may be back before the servers go, so the run waits for them as for silent ones.
+			for i := range replies {
+				replies[i].Err = keyErr
+			}
+			return p
+		}
 		r.request(ctx, replies, secrets.Operations, func(pod string) score.CollectRequest {
 			last := known[pod]
 			return score.CollectRequest{Tag: s.Run.Status.Rollouts.Tag, Run: string(s.Run.UID),
 				PassScore: sums.PassScore, Instance: last.Instance, Ack: last.Segment}
 		})
-		return Polled{segments: replies}
+		return p
 	})
 	if err != nil {
 		return err
 	}
-	s.Segments = answer.segments
+	s.Report, s.Segments = answer.report, answer.segments
 	s.Lost = r.heard.note(s.Run.UID, s.Segments, alive, s.Now)
 	return r.findGone(ctx, s, alive)
 }

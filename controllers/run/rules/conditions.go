@@ -82,14 +82,14 @@ func (p *pass) set(c metav1.Condition) { p.d.setCondition(c, p.s.Run.Generation,
 
 // announceEnd announces how a run ends, and what the spec asks for but wasn't reached.
 func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
-	if !o.Ended() {
+	switch {
+	case !o.Ended():
 		return
+	case o.State == evaluation.Failed:
+		p.d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
+	case p.lasts():
+		p.d.announce(corev1.EventTypeNormal, o.Reason, o.Message)
 	}
-	kind := corev1.EventTypeNormal
-	if o.State == evaluation.Failed {
-		kind = corev1.EventTypeWarning
-	}
-	p.d.announce(kind, o.Reason, o.Message)
 	for _, c := range verdict {
 		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored ||
 			c.Type == v1alpha1.ConditionPlayedOnce ||

@@ -206,16 +206,19 @@ func describeReplayed(counted []tally.Shard, run *v1alpha1.EvaluationRun) string
 		run.Namespace)
 }
 
-// ProgressAfter is how long a run lasts before its progress is announced: that of a shorter one is
-// in its status.
+// ProgressAfter is how long a run lasts before its progress and its completion are announced. A
+// shorter one has them in its status, and an event is a write.
 const ProgressAfter = time.Minute
+
+func (p *pass) lasts() bool {
+	return p.s.Now.Sub(ptr.Deref(p.s.Run.Status.StartTime, metav1.NewTime(p.s.Now)).Time) >= ProgressAfter
+}
 
 // announceProgress announces each quarter of a total.
 func (p *pass) announceProgress(before, now, total int64, message string) {
 	const quarters = 4
 	quarter := now * quarters / total
-	lasts := p.s.Now.Sub(ptr.Deref(p.s.Run.Status.StartTime, metav1.NewTime(p.s.Now)).Time)
-	if quarter > before*quarters/total && quarter < quarters && lasts >= ProgressAfter {
+	if quarter > before*quarters/total && quarter < quarters && p.lasts() {
 		if !p.s.Withheld {
 			message += fmt.Sprintf(" The mean score so far is %s.", evaluation.MeanScore(p.d.Status))
 		}

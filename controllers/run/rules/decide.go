@@ -52,7 +52,7 @@ func DecideRun(s snapshot.Snapshot) Decision {
 	return p.d
 }
 
-// proceed finds the state of a run that has not ended: that of the first stage of which a rule
+// proceed finds the state of a run that has not ended, in the first stage of which a rule
 // holds. What would follow depends on it.
 func (p *pass) proceed() {
 	if p.settle(Reading) {
@@ -203,8 +203,8 @@ func (p *pass) publishScores() {
 	p.publish(table)
 }
 
-// closeCollection turns the collected sums into those of a run with one shard, which other runs
-// compare with.
+// closeCollection turns the collected sums into the sums of a run with one shard, which other
+// runs compare with.
 func (p *pass) closeCollection() {
 	if p.collected == nil || p.edited != nil {
 		return
@@ -218,7 +218,7 @@ func (p *pass) closeCollection() {
 }
 
 // resume opens a failed run again. Shards with errored episodes are played again: their errors may
-// be why the run failed. The next pass replaces the Job, whose number is that of an earlier one.
+// be why the run failed. The next pass replaces the Job, which has the number of an earlier attempt.
 func (p *pass) resume() {
 	message, state := p.reopen(), evaluation.Running
 	o := evaluation.Outcome{State: state, Reason: v1alpha1.ReasonRunning, Message: message}
@@ -265,7 +265,7 @@ func (p *pass) dropFlawed() error {
 	return nil
 }
 
-// restoreFigures corrects figures of an ended run that aren't those of its sums: somebody has
+// restoreFigures corrects figures of an ended run that don't follow from its sums: somebody has
 // changed them by hand. The release that a run began with may have written some differently, so
 // only those are compared that every release writes alike.
 func (p *pass) restoreFigures() {

@@ -48,7 +48,7 @@ func checkInvalid(p *pass) rule.Finding {
 	return checkRefusal(p)
 }
 
-// hasJob reports whether the Job that plays the run is that of the present job attempt.
+// hasJob reports whether the Job that plays the run belongs to the present job attempt.
 func (p *pass) hasJob() bool { return p.s.Run.Status.Shards != nil && p.isJobCurrent() }
 
 // advise adds to a text what is known to do, if anything is. A run that must be created again isn't

@@ -149,44 +149,19 @@ func checkTrainers(p *pass) rule.Finding {
 
 // checkChanged asks what the pool grades differently from when the run began. It may be unknown.
 func checkChanged(p *pass) rule.Finding {
-	began, env := p.s.Run.Status.Provenance, p.s.Env
+	pool := evaluation.PoolOf(p.s.Run).Name
+	if what, began, now := p.s.FindChange(); what != "" && p.s.Report != nil {
+		return found(fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders "+
+			"are never mixed.", what, pool, began, now))
+	}
 	switch {
-	case began == nil:
-		return rule.Finding{}
-	case p.s.Run.Status.Rollouts != nil:
-		f := describeChange(*began, p.s.Run.Status.Rollouts.LedgerKey, env)
-		if f.What == "" && p.collected != nil {
-			f = describeGrader(p.collected.Refused, evaluation.PoolOf(p.s.Run).Name)
-		}
-		return f
-	case env == nil:
-		return rule.Finding{}
 	case errors.Is(p.planErr, errPlanDiffers):
-		return found(fmt.Sprintf("The scenarios or the ledger key of pool %s changed during the run.", env.Name))
-	case p.planErr != nil:
-		return describeChange(*began, env.Status.LedgerPublicKey, env)
+		return found(fmt.Sprintf("The scenarios or the ledger key of pool %s changed during the run.", pool))
+	case p.collected != nil:
+		return describeGrader(p.collected.Refused, pool)
 	default:
-		return describeChange(*began, p.plan.LedgerKey, env)
-	}
-}
-
-// describeChange compares what a pool, nil if there is none, reports with when the run began.
-func describeChange(began v1alpha1.Provenance, key string, env *v1alpha1.CustomerSupportEnv) rule.Finding {
-	if env == nil {
 		return rule.Finding{}
 	}
-	for _, field := range []struct{ what, began, now string }{
-		{"scenarios", began.ScenarioDigest, env.Status.ScenarioDigest},
-		{"grader", began.GraderVersion, env.Status.GraderVersion},
-		{"judge", began.Judge, env.Status.Judge},
-		{"ledger key", key, env.Status.LedgerPublicKey},
-	} {
-		if field.now != "" && field.now != field.began {
-			return found(fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different "+
-				"graders are never mixed.", field.what, env.Name, field.began, field.now))
-		}
-	}
-	return rule.Finding{}
 }
 
 // describeGrader finds a server that grades differently from the pool when the run began. The

@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// isJobCurrent reports whether the Job is that of the present job attempt.
+// isJobCurrent reports whether the Job belongs to the present job attempt.
 func (p *pass) isJobCurrent() bool {
 	return p.s.Job != nil && p.d.Status.Shards != nil &&
 		runner.ReadJobAttempt(p.s.Job) == p.d.Status.Shards.JobAttempts

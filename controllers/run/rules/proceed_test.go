@@ -204,7 +204,7 @@ func TestProceed(t *testing.T) {
 		},
 		"the pool's scenarios changed": {
 			change: func(t *testing.T, s *snapshot.Snapshot, p score.Plan) {
-				s.Env.Status.ScenarioDigest = "sha256:bb"
+				s.Env.Status.ScenarioDigest, s.Report = "sha256:bb", new(runtest.NewReport())
 				addPods(s, runtest.NewSucceededPod(t, s.Run, p, 0), runtest.RunnerPod(s.Run, 1))
 			},
 			states:    runtest.EnvReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
@@ -214,7 +214,9 @@ func TestProceed(t *testing.T) {
 			job:       "suspend",
 		},
 		"the pool's judge changed": {
-			change:  func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) { s.Env.Status.Judge = "offline-v2" },
+			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
+				s.Env.Status.Judge, s.Report = "offline-v2", new(runtest.NewReport())
+			},
 			states:  runtest.EnvReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message: "The judge of",
 			job:     "suspend",
@@ -222,6 +224,7 @@ func TestProceed(t *testing.T) {
 		"the pool's key changed": {
 			change: func(_ *testing.T, s *snapshot.Snapshot, _ score.Plan) {
 				s.Env.Status.LedgerPublicKey = runtest.PublicText(runtest.OtherKey())
+				s.Report = new(runtest.NewReport())
 			},
 			states:  runtest.EnvReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
 			message: "The ledger key of",

@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// ReadJobAttempt returns the number of a Job among those of its run, 0 if it isn't annotated.
+// ReadJobAttempt returns the number of a Job among its run's, 0 if it isn't annotated.
 func ReadJobAttempt(job *batchv1.Job) int32 {
 	attempt, err := strconv.ParseInt(job.Annotations[AnnotationJobAttempt], 10, 32)
 	if err != nil {

@@ -192,7 +192,7 @@ func ReadBudget(job *batchv1.Job) *score.Budget {
 
 // makeSecretsVolume has the secrets that runners read as files, which only the runner's container
 // mounts. They are not variables: a program's variables reach the programs that it starts, and
-// $(NAME) in those of a run's author.
+// $(NAME) in the variables of a run's author.
 func makeSecretsVolume(run *v1alpha1.EvaluationRun, token *v1alpha1.SecretKeyReference) corev1.Volume {
 	source := &corev1.ProjectedVolumeSource{DefaultMode: new(secretMode)}
 	add := func(file string, ref *v1alpha1.SecretKeyReference) {

@@ -66,7 +66,7 @@ func describePod(pod *corev1.Pod, now time.Time) Trouble {
 	return trouble
 }
 
-// listSecrets tells which Secrets and keys the runner needs, "" if only that of its credential.
+// listSecrets tells which Secrets and keys the runner needs, "" if only its credential's.
 func listSecrets(pod *corev1.Pod) string {
 	var needed []string
 	for _, v := range pod.Spec.Volumes {

@@ -16,7 +16,7 @@ const CredentialKey = "credential"
 
 // NameCredential names the Secret of a run's credential. It contains a digest of the UID, because
 // each run has another credential, and the Secret of an earlier run of the name may still be there.
-// The digest is also of the credential's form, which that of the release before doesn't have.
+// The digest is also of the credential's form, which credentials of the release before don't have.
 func NameCredential(run *v1alpha1.EvaluationRun) string {
 	sum := sha256.Sum256([]byte("plan\n" + run.UID))
 	return run.Name + "-credential-" + hex.EncodeToString(sum[:4])
@@ -59,7 +59,7 @@ const (
 // Options are what the operator gives to every runner.
 type Options struct {
 	Image            string          // of the runners: the operator's own
-	TracingVariables []corev1.EnvVar // are added to those of runners
+	TracingVariables []corev1.EnvVar // which runners get too
 	Traced           bool            // runs have spans, below which runners put theirs
 }
 

@@ -34,7 +34,7 @@ const (
 	Namespace = "default"
 	PoolName  = "support"
 	RunName   = "baseline"
-	// OperatorImage and OperatorVersion are those of the operator, and of its runners.
+	// OperatorImage and OperatorVersion are the operator's, and its runners'.
 	OperatorImage, OperatorVersion = "csenv:test", "v1.2.3"
 	// EnvReady, EnvMissing and NotFailed are parts of states.
 	EnvReady   = "EnvironmentReady=True/EnvironmentAvailable "
@@ -64,7 +64,7 @@ func PublicText(key ed25519.PrivateKey) string {
 // PoolKeys has the secrets of every pool.
 type PoolKeys struct{}
 
-// Secrets are those of PoolKey.
+// Secrets derives the secrets of PoolKey.
 func (PoolKeys) Secrets(context.Context, types.NamespacedName, string) (*poolkey.Secrets, error) {
 	return poolkey.DeriveSecrets(PoolKey())
 }

@@ -17,12 +17,12 @@ type Live struct {
 	// Complete reports whether all servers have answered it.
 	Complete bool
 	Due      bool // whether it is time to write them to the status
-	// Active and Ended are numbers of episodes; Ended includes those of counted shards. Episodes
-	// of servers that no longer exist are missing.
+	// Active and Ended are numbers of episodes; Ended includes the episodes of counted shards.
+	// Episodes of servers that no longer exist are missing.
 	Active, Ended int64
 	// Idle is how long no episode was active and none has ended.
 	Idle time.Duration
-	// Sessions are those of all servers that answered the last poll.
+	// Sessions counts the sessions of all servers that answered the last poll.
 	Sessions score.Sessions
 }
 

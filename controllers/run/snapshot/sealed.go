@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -63,13 +62,15 @@ func (s Snapshot) seals(status v1alpha1.EvaluationRunStatus) bool {
 	return s.Withheld && s.Cipher != nil && !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionComplete)
 }
 
-// OpenTable opens the table of a run that isn't complete.
-func (s *Snapshot) OpenTable(table *corev1.ConfigMap) {
-	if table == nil || s.Cipher == nil {
+// OpenTable opens the table of a run that isn't complete. The reader keeps the sealed one for later
+// passes.
+func (s *Snapshot) OpenTable() {
+	if s.Scores == nil || s.Cipher == nil || !score.IsSealed(s.Scores.Data[v1alpha1.ScoresKey]) {
 		return
 	}
-	s.SealedTable = score.IsSealed(table.Data[v1alpha1.ScoresKey])
-	if text, err := score.OpenText(table.Data[v1alpha1.ScoresKey], string(s.Run.UID), s.Cipher); err == nil {
-		table.Data[v1alpha1.ScoresKey] = text
+	s.SealedTable, s.Scores = true, s.Scores.DeepCopy()
+	text := s.Scores.Data[v1alpha1.ScoresKey]
+	if opened, err := score.OpenText(text, string(s.Run.UID), s.Cipher); err == nil {
+		s.Scores.Data[v1alpha1.ScoresKey] = opened
 	}
 }

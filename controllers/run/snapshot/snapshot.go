@@ -63,12 +63,38 @@ func (s Snapshot) PoolState() PoolState {
 	return PoolReady
 }
 
-// PublicKey is that of the pool, "" while there is no pool.
+// PublicKey is the pool's public key, "" while there is no pool.
 func (s Snapshot) PublicKey() string {
 	if s.Env == nil {
 		return ""
 	}
 	return s.Env.Status.LedgerPublicKey
+}
+
+// FindChange finds what the pool's status says of its scenarios, grader, judge and key that differs
+// from when the run began, "" if nothing does. Whoever may write that status can make it differ, so
+// it counts only with a Report.
+func (s Snapshot) FindChange() (what, began, now string) {
+	made := s.Run.Status.Provenance
+	if made == nil || s.Env == nil {
+		return "", "", ""
+	}
+	key := made.LedgerKey
+	if collects := s.Run.Status.Rollouts; key == "" && collects != nil {
+		key = collects.LedgerKey
+	}
+	is := s.Env.Status
+	for _, field := range []struct{ what, began, now string }{
+		{"scenarios", made.ScenarioDigest, is.ScenarioDigest},
+		{"grader", made.GraderVersion, is.GraderVersion},
+		{"judge", made.Judge, is.Judge},
+		{"ledger key", cmp.Or(key, is.LedgerPublicKey), is.LedgerPublicKey},
+	} {
+		if field.now != "" && field.now != field.began {
+			return field.what, field.began, field.now
+		}
+	}
+	return "", "", ""
 }
 
 // Snapshot is what one pass has read. It is not written to.
@@ -113,9 +139,11 @@ type Snapshot struct {
 	SealedTable bool        // the table is stored sealed
 	Cipher      cipher.AEAD // of sealed scores, nil until the run begins and if the pool's key is gone
 
-	Report    *score.Report // the pool's offer, read only while the run has no plan
-	ReportErr error         // why Report is nil, if it could not be read
-	// ImageDigests are those of the servers that were ready when Report was read.
+	// Report is what a server of the pool offers, as the pool's status has it. It is read only while
+	// the run has no plan, and to confirm that the pool has changed.
+	Report    *score.Report
+	ReportErr error // why Report is nil, if it could not be read
+	// ImageDigests are of the servers that were ready when Report was read.
 	ImageDigests []string
 }
 

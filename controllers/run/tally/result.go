@@ -34,7 +34,7 @@ type Stopped struct {
 	summary score.Summary
 }
 
-// UsedTokens are those of the counted shards and of the stopped ones.
+// UsedTokens counts the tokens of the counted shards and of the stopped ones.
 func (f Result) UsedTokens() score.Tokens {
 	used := f.Sums.Tokens
 	for _, s := range f.Stopped {

@@ -135,7 +135,7 @@ func (c *Collection) count(h Reply) {
 	c.Forked += h.Segment.Forked
 }
 
-// SumCollected are the sums of collected episodes as those of a run.
+// SumCollected turns the sums of collected episodes into a run's.
 func SumCollected(sums *score.Ledger) score.Accumulator {
 	total := score.Accumulator{}
 	total.Fold(sums)

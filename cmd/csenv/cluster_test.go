@@ -192,12 +192,6 @@ func TestCluster(t *testing.T) {
 			t.Error(out)
 		}
 	})
-	t.Run("report", func(t *testing.T) {
-		if out := must(t, "report", "oracle-run", "-O", "-"); !strings.Contains(out,
-			"episodes of this run are not stored") {
-			t.Error(out)
-		}
-	})
 	t.Run("doctor", func(t *testing.T) {
 		out, _, code := csenv(t, "doctor", "-o", "json")
 		for _, want := range []string{`"installed, of this version"`, `"not installed"`,
@@ -288,10 +282,8 @@ func trained(t *testing.T, c apiUser) {
 		&compared); err != nil || compared.Same != 40 {
 		t.Errorf("comparison with the same figures: %+v, %v", compared, err)
 	}
-	for _, command := range [][]string{{"leaderboard"}, {"report", "grpo-7", "-O", "-"}} {
-		if out := must(t, command...); !strings.Contains(out, "grpo-7") {
-			t.Errorf("%v: %s", command, out)
-		}
+	if out := must(t, "leaderboard"); !strings.Contains(out, "grpo-7") {
+		t.Error(out)
 	}
 	if _, errs, code := csenv(t, "episodes", "grpo-7"); code != exitError ||
 		!strings.Contains(errs, "trainers store the episodes of External runs") {

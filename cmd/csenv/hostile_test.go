@@ -95,14 +95,12 @@ func TestHostileTexts(t *testing.T) {
 	folder, run := hostileRun(t)
 	for _, args := range [][]string{
 		{"results", run}, {"episodes", run}, {"transcript", run, "0"}, {"leaderboard"}, {"compare", run, run},
-		{"report", run, "-O", "-"}, {"results", "no" + hostile}, {"transcript", run, "no" + hostile},
+		{"results", "no" + hostile}, {"transcript", run, "no" + hostile},
 	} {
 		formats := []string{"table", "markdown", "csv", "json", "yaml"}
 		switch args[0] {
 		case "transcript":
 			formats = []string{"text", "json", "yaml"}
-		case "report":
-			formats = []string{""}
 		}
 		for _, format := range formats {
 			t.Run(args[0]+" "+format, func(t *testing.T) {

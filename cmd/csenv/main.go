@@ -135,7 +135,7 @@ Exit codes:
 			ui.NewUICommand(), figures.NewRunsCommand(), figures.NewResultsCommand(), episodes.NewEpisodesCommand(),
 			episodes.NewTranscriptCommand(), episodes.NewReplayCommand(), export.NewExportCommand(),
 			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
-			figures.NewReportCommand(), episodes.NewRegradeCommand(),
+			episodes.NewRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), authoring.NewJudgeCommand(), newVersionCommand()}},
 	} {

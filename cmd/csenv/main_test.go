@@ -88,7 +88,6 @@ func TestOutput(t *testing.T) {
 	}{
 		"help.txt":             {[]string{}, exitDone},
 		"ui-help.txt":          {[]string{"ui", "--help"}, exitDone},
-		"report-help.txt":      {[]string{"report", "--help"}, exitDone},
 		"doctor-help.txt":      {[]string{"doctor", "--help"}, exitDone},
 		"run-help.txt":         {[]string{"run", "--help"}, exitDone},
 		"results-help.txt":     {[]string{"results", "--help"}, exitDone},
@@ -114,14 +113,12 @@ func TestOutput(t *testing.T) {
 			"billing,general", "--split", "public-train", "--language", "en", "-o", "csv"}, exitDone},
 		"list-none.json": {[]string{"scenarios", "list", "--pack", "pack", "--language", "fr", "-o", "json"},
 			exitDone},
-		"show-ticket.txt": {[]string{"scenarios", "show", "T1", "--pack", "pack"}, exitDone},
+		"show-ticket.yaml": {[]string{"scenarios", "show", "T1", "--pack", "pack"}, exitDone},
 		"show-ticket-seed.json": {[]string{"scenarios", "show", "T1", "--pack", "pack", "--seed", "1", "-o", "json"},
 			exitDone},
-		"show-ticket-served.yaml": {[]string{"scenarios", "show", "T1", "--pack", "pack", "--served", "-o", "yaml"},
+		"show-ticket-served.yaml": {[]string{"scenarios", "show", "T1", "--pack", "pack", "--served"},
 			exitDone},
-		"show-workflow.txt":        {[]string{"scenarios", "show", "W1", "--pack", "pack"}, exitDone},
-		"show-workflow.json":       {[]string{"scenarios", "show", "W1", "--pack", "pack", "-o", "json"}, exitDone},
-		"show-workflow-served.txt": {[]string{"scenarios", "show", "W1", "--pack", "pack", "--served"}, exitDone},
+				"show-workflow.json":       {[]string{"scenarios", "show", "W1", "--pack", "pack", "-o", "json"}, exitDone},
 		"lint-clean.txt":           {[]string{"scenarios", "lint", "pack"}, exitDone},
 		"lint-findings.txt":        {[]string{"scenarios", "lint", "faulty"}, exitOutcome},
 		"lint-findings.json":       {[]string{"scenarios", "lint", "faulty", "-o", "json"}, exitOutcome},
@@ -271,10 +268,9 @@ func TestBuiltInScenarios(t *testing.T) {
 		t.Run(p.ID, func(t *testing.T) {
 			for _, seed := range []int{0, 3} {
 				out, errs, code := csenv(t, "scenarios", "show", p.ID, "--seed", fmt.Sprint(seed))
-				if code != exitDone || !strings.Contains(out, "GOOD REPLY 1") {
+				if code != exitDone || !strings.Contains(out, "good_replies:") {
 					t.Fatalf("exit code %d: %s%s", code, out, errs)
 				}
-				narrow(t, out)
 			}
 			out, _, _ := csenv(t, "scenarios", "show", p.ID, "--served", "-o", "json")
 			var v map[string]any

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -77,7 +75,6 @@ func TestStoredRuns(t *testing.T) {
 	})
 	t.Run("transcript", func(t *testing.T) { transcribed(t, folder) })
 	listed(t, folder)
-	t.Run("report", func(t *testing.T) { reported(t, folder) })
 	t.Run("another selection", func(t *testing.T) { rankedApart(t, folder) })
 	misread(t, folder)
 }
@@ -121,8 +118,8 @@ func misread(t *testing.T, folder string) {
 				"run oracle has no stored episode 99"},
 			"which trial": {[]string{"transcript", "oracle", "B07", "--results", folder},
 				"scenario B07 was played in episodes"},
-			"a file as a format": {[]string{"report", "-o", "rep.json", "--results", folder},
-				"choose one of html; -o is a format, and -O or > names a file"},
+			"a file as a format": {[]string{"runs", "-o", "rep.json", "--results", folder},
+				"choose one of table, json, yaml, csv, markdown; -o is a format, and -O or > names a file"},
 			"no task": {[]string{"episodes", "oracle", "--task", "nope", "--results", folder},
 				"run oracle has no episode of task \"nope\": choose one of ticket-resolve"},
 			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
@@ -174,35 +171,6 @@ func rankedApart(t *testing.T, folder string) {
 	}
 }
 
-func reported(t *testing.T, folder string) {
-	file := filepath.Join(t.TempDir(), "report.html")
-	must(t, "report", "--results", folder, "-O", file, "--episodes", "3")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(data)
-	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass",
-		"3 of 8, the lowest score first: --episodes 8 shows all.",
-		"GRADE", "sha256:"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report does not contain %q", want)
-		}
-	}
-	_, style, _ := strings.Cut(text, "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	digest := sha256.Sum256([]byte(style))
-	if policy := "default-src &#39;none&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;; style-src &#39;sha256-" +
-		strings.ReplaceAll(base64.StdEncoding.EncodeToString(digest[:]), "+", "&#43;"); !strings.Contains(text, policy) {
-		t.Errorf("the report's policy isn't %s", policy)
-	}
-	for _, foreign := range []string{"http://", "https://", "<script", "style=", "href=\"/", "hx-"} {
-		if strings.Contains(text, foreign) {
-			t.Errorf("the report is not self-contained: it holds %q", foreign)
-		}
-	}
-}
-
 // A stored run that failed or missed a threshold has the same outcome as when it was played.
 func TestStoredOutcomes(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -233,49 +201,6 @@ func TestStoredOutcomes(t *testing.T) {
 	if out := must(t, "leaderboard", "--results", folder, "-o", "csv"); !strings.Contains(out,
 		"not ranked,,errs,127.0.0.1") || !strings.Contains(out, ",TooManyErrored\n") {
 		t.Error(out)
-	}
-	if out := must(t, "report", "--results", folder, "-O", "-"); !strings.Contains(out, "TooManyErrored") {
-		t.Errorf("the report doesn't contain TooManyErrored")
-	}
-}
-
-// Texts of an agent are displayed and never executed.
-func TestReportEscapes(t *testing.T) {
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	const attack = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
-	episodes := filepath.Join(t.TempDir(), "results")
-	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B07", "--agent", "noop", "--results", episodes)
-	var segment string
-	if err := filepath.WalkDir(episodes, func(path string, _ os.DirEntry, err error) error {
-		if filepath.Ext(path) == ".jsonl" {
-			segment = path
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var e record.Episode
-	if err := json.Unmarshal(data, &e); err != nil {
-		t.Fatal(err)
-	}
-	action, err := json.Marshal(map[string]string{"action_type": "respond", "message": attack})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Turns = []record.Turn{{Action: action}}
-	if data, err = json.Marshal(e); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(segment, append(data, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out := must(t, "report", "--results", episodes, "-O", "-")
-	if strings.Contains(out, "<script") || strings.Contains(out, "<img") || !strings.Contains(out, "&lt;script&gt;") {
-		t.Error("the agent's words are markup in the report")
 	}
 }
 

@@ -13,42 +13,35 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// AttackRow is the result of one way to get points without an answer to the ticket, on average, in
-// thousandths of the score of an episode.
+// AttackRow is the result of one way to get points without an answer.
 type AttackRow struct {
 	Attack   string
 	Episodes int
-	// Reply is the points of the reply, at most 500. It is nil for workflows, whose reply has no
-	// points of its own.
-	Reply *int64
-	// Episode is the score of the whole episode.
-	Episode int64
-	// Passed is the share of passed episodes.
-	Passed int64
-	// Limit is nil if the catalogue isn't the complete public pack: the means of others can differ.
-	Limit *Limit
+	// Figures are in thousandths, by name. Workflows have none of replies, which have no points of
+	// their own there.
+	Figures map[string]int64
+	// Limits are empty if the catalogue isn't the complete public pack: others' means can differ.
+	Limits []Limit
 }
 
 // Limit is the limit of one of an attack's figures.
 type Limit struct {
-	// Figure is lowest reply, reply, episode, highest episode or passed.
 	Figure string
-	Value  int64
 	Bound  int64
 	// Least is true if the bound is a minimum.
 	Least bool
 }
 
-// Kept reports whether the figure is within the bound.
-func (l Limit) Kept() bool { return l.Value == l.Bound || l.Least == (l.Value > l.Bound) }
+// Kept reports whether a value is within the bound.
+func (l Limit) Kept(value int64) bool { return value == l.Bound || l.Least == (value > l.Bound) }
 
-// The figures that can have a limit.
+// The figures of attacks: points of replies are of at most 500, those of episodes of 1000.
 const (
-	lowestReply    = "lowest reply"
-	meanReply      = "reply"
-	wholeEpisode   = "episode"
-	highestEpisode = "highest episode"
-	passedShare    = "passed"
+	LowestReply    = "lowest reply"
+	MeanReply      = "reply"
+	MeanEpisode    = "episode"
+	HighestEpisode = "highest episode"
+	PassedShare    = "passed"
 )
 
 // Judge grades the replies to tickets, and reads those to workflows.
@@ -64,12 +57,14 @@ type attempt struct {
 	stated []facts.Fact
 }
 
-// attack is a way to play tickets.
+// attack is a way to play tickets, written workflows or held-out cases.
 type attack struct {
-	name  string
-	limit Limit
-	// attempts returns the episodes to play with a ticket.
-	attempts func(*target) []attempt
+	name   string
+	limits []Limit
+	// tickets returns the episodes to play with a ticket.
+	tickets func(*target) []attempt
+	// workflows and cases are ways to play them.
+	workflows, cases *way
 }
 
 // target is an attacked ticket with what the attacker knows.
@@ -79,18 +74,29 @@ type target struct {
 	known []*scenarios.Ticket
 }
 
+func most(figure string, bound int64) []Limit { return []Limit{{Figure: figure, Bound: bound}} }
+
 func listAttacks() []attack {
-	return []attack{
-		{"gold (control)", Limit{Figure: lowestReply, Bound: 500, Least: true}, goldReplies},
-		{"right prose without facts", Limit{Figure: meanReply, Bound: 0}, proseAlone},
-		{"right facts without their values", Limit{Figure: meanReply, Bound: 50}, factsAlone},
-		{"enumeration of values", Limit{Figure: meanReply, Bound: 150}, enumerateValues},
-		{"every team", Limit{Figure: meanReply, Bound: 25}, sprayTeams},
-		{"ids and sums of the ticket", Limit{Figure: meanReply, Bound: 25}, sprayTicket},
-		{"always explained", Limit{Figure: meanReply, Bound: 25}, alwaysExplained},
-		{"always finance", Limit{Figure: meanReply, Bound: 25}, alwaysFinance},
-		{"the decision and nothing else", Limit{Figure: meanReply, Bound: 60}, decisionAlone},
+	rows := []attack{
+		{name: "gold (control)", limits: []Limit{{LowestReply, 500, true}}, tickets: goldReplies},
+		{name: "right prose without facts", limits: most(MeanReply, 0), tickets: proseAlone},
+		{name: "right facts without their values", limits: most(MeanReply, 50), tickets: factsAlone},
+		{name: "enumeration of values", limits: most(MeanReply, 150), tickets: enumerateValues},
+		{name: "every team", limits: most(MeanReply, 25), tickets: sprayTeams},
+		{name: "ids and sums of the ticket", limits: most(MeanReply, 25), tickets: sprayTicket},
+		{name: "always explained", limits: most(MeanReply, 25), tickets: alwaysExplained},
+		{name: "always finance", limits: most(MeanReply, 25), tickets: alwaysFinance},
+		{name: "the decision and nothing else", limits: most(MeanReply, 60), tickets: decisionAlone},
+		// Little more than what the right actions earn with a reply without facts.
+		{name: "workflow dump", limits: most(MeanEpisode, 300), workflows: &way{dump, copyFields}},
+		{name: "case, nearest neighbour", limits: most(MeanEpisode, 150), cases: &way{replayNeighbour, nil}},
+		{name: "case, look-ups and a refusal", limits: most(HighestEpisode, 120), cases: &way{lookUps, refuse}},
+		// Little more than the share of cases in which the hand-over is right.
+		{name: "case, look-ups and a hand-over", limits: most(MeanEpisode, 200), cases: &way{handOver, promiseTeam}},
+		{name: "case, look-ups and every team", limits: most(HighestEpisode, 100), cases: &way{tryTeams, refuse}},
+		{name: "case, records under their names", limits: most(MeanEpisode, 200), cases: &way{lookUps, stateRecords}},
 	}
+	return append(rows, listSequences()...)
 }
 
 // The seeds of the attacked instances, and the number of instances that the attacker knows.
@@ -102,57 +108,68 @@ const (
 // PlayAttacks plays the attacks on every ticket and every workflow of the catalogue, and on
 // generated cases.
 func PlayAttacks(ctx context.Context, c *scenarios.Catalog, judge Judge) ([]AttackRow, error) {
-	targets, err := targetsOf(c)
+	tickets, err := targetsOf(c)
 	if err != nil {
 		return nil, err
 	}
+	players, err := newPlayers(c, judge)
+	if err != nil {
+		return nil, err
+	}
+	public := len(c.Only(isPublic).Tickets()) >= publicTickets
 	var rows []AttackRow
 	for _, a := range listAttacks() {
-		var t ticketTally
-		for _, to := range targets {
-			for _, try := range a.attempts(to) {
-				if err := t.play(ctx, judge, to.ticket, try); err != nil {
-					return nil, fmt.Errorf("playing %q: %w", a.name, err)
+		t, err := a.play(ctx, judge, tickets, players)
+		if err != nil {
+			return nil, fmt.Errorf("playing %q: %w", a.name, err)
+		}
+		if t.episodes == 0 {
+			continue
+		}
+		row := AttackRow{Attack: a.name, Episodes: t.episodes, Figures: t.figures(a.tickets != nil)}
+		if public {
+			row.Limits = a.limits
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (a attack) play(ctx context.Context, judge Judge, tickets []*target, players *players) (t tally, err error) {
+	switch {
+	case a.tickets != nil:
+		for _, to := range tickets {
+			for _, try := range a.tickets(to) {
+				if err := t.playTicket(ctx, judge, to.ticket, try); err != nil {
+					return t, err
 				}
 			}
 		}
-		if t.episodes > 0 {
-			rows = append(rows, t.row(a))
-		}
+		return t, nil
+	case a.workflows != nil:
+		return t, players.play(ctx, &t, players.written, a.workflows)
 	}
-	dumps, err := playDump(c, judge)
-	if err != nil {
-		return nil, err
-	}
-	cases, err := playCases(c, judge)
-	if err != nil {
-		return nil, err
-	}
-	rows = append(append(rows, dumps...), cases...)
-	if n := len(c.Tickets()); n < publicTickets || len(c.Only(isPublic).Tickets()) < n {
-		for i := range rows {
-			rows[i].Limit = nil
-		}
-	}
-	return rows, nil
+	return t, players.play(ctx, &t, players.heldOut, a.cases)
 }
 
 // AttackFindings lists the attacks that exceed their limits.
 func AttackFindings(c *scenarios.Catalog, rows []AttackRow) []scenarios.Finding {
 	var findings []scenarios.Finding
 	for _, r := range rows {
-		if r.Limit == nil || r.Limit.Kept() {
-			continue
+		for _, l := range r.Limits {
+			if l.Kept(r.Figures[l.Figure]) {
+				continue
+			}
+			bound := "at most"
+			if l.Least {
+				bound = "at least"
+			}
+			findings = append(findings, scenarios.Finding{
+				Position: c.Packs()[0].Folder, Rule: ruleAttack,
+				Message: fmt.Sprintf("%s: the %s earns %d of 1000, want %s %d", r.Attack, l.Figure,
+					r.Figures[l.Figure], bound, l.Bound),
+			})
 		}
-		bound := "at most"
-		if r.Limit.Least {
-			bound = "at least"
-		}
-		findings = append(findings, scenarios.Finding{
-			Position: c.Packs()[0].Folder, Rule: ruleAttack,
-			Message: fmt.Sprintf("%s: the %s earns %d of 1000, want %s %d", r.Attack, r.Limit.Figure, r.Limit.Value,
-				bound, r.Limit.Bound),
-		})
 	}
 	return findings
 }
@@ -189,13 +206,37 @@ func greetingOf(t *scenarios.Ticket) string {
 	return "Hello " + given + ", thank you for your message."
 }
 
-// ticketTally sums up episodes with tickets. Points are milli-points, scores micro-points.
-type ticketTally struct {
-	episodes, passed      int
-	lowest, points, total int64
+// tally sums up episodes. Points of replies are milli-points, scores micro-points.
+type tally struct {
+	episodes, passed               int
+	lowest, points, total, highest int64
 }
 
-func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scenarios.Ticket, try attempt) error {
+func (t *tally) add(reply, earned int64, passed bool) {
+	if t.episodes == 0 || reply < t.lowest {
+		t.lowest = reply
+	}
+	t.episodes++
+	t.points += reply
+	t.total += earned
+	t.highest = max(t.highest, earned)
+	if passed {
+		t.passed++
+	}
+}
+
+// figures returns those of at least one episode, in thousandths.
+func (t *tally) figures(replies bool) map[string]int64 {
+	n := float64(t.episodes)
+	figures := map[string]int64{MeanEpisode: toThousandths(float64(t.total) / n / score.One),
+		HighestEpisode: toThousandths(float64(t.highest) / score.One), PassedShare: toThousandths(float64(t.passed) / n)}
+	if replies {
+		figures[LowestReply], figures[MeanReply] = t.lowest, toThousandths(float64(t.points)/n/1000)
+	}
+	return figures
+}
+
+func (t *tally) playTicket(ctx context.Context, judge grader.Judge, ticket *scenarios.Ticket, try attempt) error {
 	v, err := judge.Judge(ctx, grader.Case{Ticket: ticket, Reply: try.reply, Stated: try.stated,
 		Actions: grader.Actions{Ending: try.Ending, Team: try.Team}})
 	if err != nil {
@@ -205,35 +246,7 @@ func (t *ticketTally) play(ctx context.Context, judge grader.Judge, ticket *scen
 	if err != nil {
 		return err
 	}
-	if t.episodes == 0 || v.PostGate < t.lowest {
-		t.lowest = v.PostGate
-	}
 	earned := grader.EpisodeScore(dims)
-	t.episodes++
-	t.points += v.PostGate
-	t.total += earned
-	if earned >= passMark {
-		t.passed++
-	}
+	t.add(v.PostGate, earned, earned >= passMark)
 	return nil
-}
-
-// row returns the figures of at least one episode.
-func (t *ticketTally) row(a attack) AttackRow {
-	n := float64(t.episodes)
-	reply := toThousandths(float64(t.points) / n / 1000)
-	r := AttackRow{Attack: a.name, Episodes: t.episodes, Reply: &reply,
-		Episode: toThousandths(float64(t.total) / n / score.One), Passed: toThousandths(float64(t.passed) / n),
-		Limit: &a.limit}
-	switch a.limit.Figure {
-	case lowestReply:
-		r.Limit.Value = t.lowest
-	case meanReply:
-		r.Limit.Value = reply
-	case passedShare:
-		r.Limit.Value = r.Passed
-	default:
-		r.Limit.Value = r.Episode
-	}
-	return r
 }

@@ -6,10 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
@@ -27,24 +25,6 @@ const (
 	// testSplit is that of held-out cases.
 	testSplit = "public-test"
 )
-
-// caseAttack plays a held-out case without applying the policy.
-type caseAttack struct {
-	name  string
-	limit Limit
-	plan  func(w *scenarios.Workflow, known []*caseMemory) []map[string]any
-}
-
-func caseAttacks() []caseAttack {
-	return []caseAttack{
-		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 150}, replayNeighbour},
-		{"case, look-ups and a refusal", Limit{Figure: highestEpisode, Bound: 120}, refuseCase},
-		// The limit is little more than the share of cases in which the hand-over is right.
-		{"case, look-ups and a hand-over", Limit{Figure: wholeEpisode, Bound: 200}, handOver},
-		{"case, look-ups and every team", Limit{Figure: highestEpisode, Bound: 100}, tryTeams},
-		{"case, records under their names", Limit{Figure: wholeEpisode, Bound: 200}, stateRecords},
-	}
-}
 
 // caseMemory is a case with its gold that an attacker knows.
 type caseMemory struct {
@@ -88,63 +68,13 @@ func jaccardIndex(a, b map[string]bool) float64 {
 	return float64(common) / float64(max(len(a)+len(b)-common, 1))
 }
 
-// playCases plays the attacks on the held-out cases.
-func playCases(c *scenarios.Catalog, reader workflow.Reader) ([]AttackRow, error) {
-	known, err := rememberCases(c)
-	if err != nil || len(known) == 0 {
-		return nil, err
-	}
-	kind, err := workflow.New(c, reader)
-	if err != nil {
-		return nil, fmt.Errorf("making the workflow environment: %w", err)
-	}
-	var rows []AttackRow
-	for _, a := range caseAttacks() {
-		var total tally
-		for i, s := range c.Cases() {
-			if s.Split != testSplit || i%caseStride != 0 {
-				continue
-			}
-			w, err := s.Instantiate(int64(i))
-			if err != nil {
-				return nil, err
-			}
-			p := player{task: s.Task(), workflow: w, env: kind.New()}
-			if err := total.add(p.playAll(a.plan(w, known))); err != nil {
-				return nil, fmt.Errorf("playing %q, scenario %s: %w", a.name, s.ID, err)
-			}
-		}
-		if total.episodes == 0 {
-			return nil, nil
-		}
-		rows = append(rows, total.row(a.name, a.limit))
-	}
-	return rows, nil
-}
-
-// playAll plays actions, each again if it fails, to the end of the episode.
-func (p *player) playAll(actions []map[string]any) (*episode.Final, error) {
-	if err := p.reset(); err != nil {
-		return nil, err
-	}
-	for _, action := range actions {
-		final, ok, err := p.send(action)
-		if !ok && final == nil && err == nil {
-			final, _, err = p.send(action)
-		}
-		if final != nil || err != nil {
-			return final, err
-		}
-	}
-	return &episode.Final{}, nil
-}
-
 // replayNeighbour plays the gold of the known case with the most similar message. Its ids, amounts
 // and days are replaced by those in the same places of the attacked case's records, which an
 // attacker would have to find by look-ups.
-func replayNeighbour(w *scenarios.Workflow, known []*caseMemory) []map[string]any {
+func replayNeighbour(p *player) []map[string]any {
+	w := p.workflow
 	own := wordSet(w.Query)
-	nearest := slices.MaxFunc(known, func(a, b *caseMemory) int {
+	nearest := slices.MaxFunc(p.known, func(a, b *caseMemory) int {
 		switch x, y := jaccardIndex(own, a.words), jaccardIndex(own, b.words); {
 		case x < y:
 			return -1
@@ -210,13 +140,65 @@ func replacementPairs(from, to *scenarios.Workflow) []string {
 	return pairs
 }
 
-// refuseCase looks everything up, changes nothing and refuses.
-func refuseCase(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	return append(lookUps(w), newAnswer(refusalMessage(w)))
+// lookUps asks what a case requires, and looks everything up that it can need.
+func lookUps(p *player) []map[string]any {
+	actions := append(p.questions(), newAction(desk.LookUpCustomer, nil))
+	for _, o := range p.workflow.Records.Orders {
+		for _, tool := range []string{desk.CheckOrder, desk.CheckPayment, desk.CheckShipment} {
+			actions = append(actions, newAction(tool, map[string]any{"order_id": o.ID}))
+		}
+	}
+	for _, topic := range desk.ListTopics() {
+		actions = append(actions, newAction(desk.LookUpPolicy, map[string]any{"topic": topic}))
+	}
+	return actions
 }
 
-// handOver looks everything up, hands the case to the team that takes over most cases, and says so.
-func handOver(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
+// handOver looks everything up, and hands the case to the team that takes over most cases.
+func handOver(p *player) []map[string]any {
+	return append(lookUps(p), newAction(desk.Escalating, map[string]any{"team": deskTeams[0]}))
+}
+
+// tryTeams looks everything up, and tries to hand the case to each team.
+func tryTeams(p *player) []map[string]any {
+	actions := lookUps(p)
+	for _, team := range deskTeams {
+		actions = append(actions, newAction(desk.Escalating, map[string]any{"team": team}))
+	}
+	return actions
+}
+
+// phrases are the sentences of an attack's reply by language: a greeting with the customer's name, a
+// refusal, and a hand-over with a day.
+var phrases = map[string]struct{ greeting, refusal, handOver string }{
+	"en": {"Hello %s, thank you for your message.",
+		" I'm sorry, but we can't do this for you.",
+		" Our finance team takes care of it and answers by %s."},
+	"de": {"Guten Tag %s, vielen Dank für Ihre Nachricht.",
+		" Das können wir leider nicht für Sie tun.",
+		" Unser Finanzteam kümmert sich darum und antwortet bis zum %s."},
+	"es": {"Hola, %s, gracias por su mensaje.",
+		" Lo sentimos, pero no podemos hacerlo.",
+		" Nuestro equipo de finanzas se ocupa de ello y responderá a más tardar el %s."},
+	"fr": {"Bonjour %s, merci pour votre message.",
+		" Nous sommes désolés, mais nous ne pouvons pas le faire.",
+		" Notre service financier s'en occupe et vous répondra le %s au plus tard."},
+}
+
+// deskTeams are the teams that can take a case over, the one that takes most of them first.
+var deskTeams = []string{"finance", "logistics", "security", "trust", "privacy"}
+
+func greet(w *scenarios.Workflow) string {
+	return fmt.Sprintf(phrases[w.Language].greeting, w.Customer.Name)
+}
+
+func refuse(p *player) (string, []facts.Fact) {
+	return greet(p.workflow) + phrases[p.workflow.Language].refusal, nil
+}
+
+// promiseTeam says that the team has taken over, and by when it answers.
+func promiseTeam(p *player) (string, []facts.Fact) {
+	w := p.workflow
 	answered := w.Now
 	for days := w.Policy.TeamDays; days > 0; {
 		answered = answered.AddDate(0, 0, 1)
@@ -224,34 +206,23 @@ func handOver(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 			days--
 		}
 	}
-	says := phrasesIn(w.Language)
 	day := expr.ListLocales()[w.Language].Day(answered)
-	message := fmt.Sprintf(says.greeting+says.handOver, w.Customer.Name, day)
-	return append(lookUps(w), newAction(desk.Escalating, map[string]any{"team": deskTeams()[0]}),
-		newAnswer(message, facts.Fact{What: "team", Value: deskTeams()[0]}, facts.Fact{What: "answer_by", Value: day}))
+	return greet(w) + fmt.Sprintf(phrases[w.Language].handOver, day),
+		[]facts.Fact{{What: "team", Value: deskTeams[0]}, {What: "answer_by", Value: day}}
 }
 
-// tryTeams looks everything up, tries to hand the case to each team, and refuses.
-func tryTeams(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	actions := lookUps(w)
-	for _, team := range deskTeams() {
-		actions = append(actions, newAction(desk.Escalating, map[string]any{"team": team}))
-	}
-	return append(actions, newAnswer(refusalMessage(w)))
-}
-
-// stateRecords looks everything up, decides nothing, and states the records under their names.
-func stateRecords(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	locale := expr.ListLocales()[w.Language]
+// stateRecords states the records under their names.
+func stateRecords(p *player) (string, []facts.Fact) {
+	locale := expr.ListLocales()[p.workflow.Language]
 	var stated []facts.Fact
-	message := fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)
+	message := greet(p.workflow)
 	add := func(what, value string) {
 		if value != "" && len(stated) < facts.MaxStated {
 			stated = append(stated, facts.Fact{What: what, Value: value})
 			message += " " + value + "."
 		}
 	}
-	records := w.Records
+	records := p.workflow.Records
 	for _, s := range records.Shipments {
 		add("reference", s.Tracking)
 		add("carrier", s.Carrier)
@@ -268,5 +239,5 @@ func stateRecords(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 	for _, o := range records.Orders {
 		add("place", o.Address)
 	}
-	return append(lookUps(w), newAnswer(message, stated...))
+	return message, stated
 }

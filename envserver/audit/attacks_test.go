@@ -12,36 +12,29 @@ import (
 // figure shows that the attack does what it says: a reply that says nothing would earn less.
 func TestAttacksStayWithinTheirLimits(t *testing.T) {
 	least := map[string]int64{
-		"gold (control)":                   500,
-		"right prose without facts":        0,
-		"right facts without their values": 0,
-		"enumeration of values":            0,
-		"every team":                       0,
-		"ids and sums of the ticket":       0,
-		"always explained":                 0,
-		"always finance":                   0,
-		"the decision and nothing else":    10,
-		"workflow dump":                    150,
-		"case, nearest neighbour":          0,
-		"case, look-ups and a refusal":     40,
-		"case, look-ups and a hand-over":   10,
-		"case, look-ups and every team":    0,
-		"case, records under their names":  0,
+		"gold (control)": 500, "the decision and nothing else": 10, "workflow dump": 150,
+		"case, look-ups and a refusal": 40, "case, look-ups and a hand-over": 10,
+		"O A with all facts": 150, "O P A with all facts": 350, "O P E A with all facts": 250,
+		"O P A with copied fields": 100,
 	}
 	c := testkit.Catalog(t)
 	rows, err := PlayAttacks(t.Context(), c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != len(least) {
-		t.Errorf("%d rows, want %d", len(rows), len(least))
+	if len(rows) != len(listAttacks()) {
+		t.Errorf("%d rows, want %d", len(rows), len(listAttacks()))
 	}
 	for _, r := range rows {
-		t.Logf("%-34s %4d episodes, episode %4d, passed %4d, %+v", r.Attack, r.Episodes, r.Episode, r.Passed, *r.Limit)
-		if want, ok := least[r.Attack]; !ok || r.Limit.Value < want || r.Episodes < 20 {
-			t.Errorf("%s: %d episodes, the %s is %d, want at least %d", r.Attack, r.Episodes, r.Limit.Figure,
-				r.Limit.Value, want)
+		t.Logf("%-34s %4d episodes, %v", r.Attack, r.Episodes, r.Figures)
+		if got := r.Figures[r.Limits[0].Figure]; got < least[r.Attack] || r.Episodes < 20 {
+			t.Errorf("%s: %d episodes, the %s is %d, want at least %d", r.Attack, r.Episodes, r.Limits[0].Figure, got,
+				least[r.Attack])
 		}
+		delete(least, r.Attack)
+	}
+	if len(least) > 0 {
+		t.Errorf("not played: %v", least)
 	}
 	for _, f := range AttackFindings(c, rows) {
 		t.Error(f.Message)
@@ -49,22 +42,25 @@ func TestAttacksStayWithinTheirLimits(t *testing.T) {
 }
 
 func TestAttackFindings(t *testing.T) {
-	atMost := func(value int64) *Limit { return &Limit{Figure: wholeEpisode, Value: value, Bound: 420} }
-	atLeast := func(value int64) *Limit { return &Limit{Figure: lowestReply, Value: value, Bound: 450, Least: true} }
+	atMost, atLeast := Limit{Figure: MeanEpisode, Bound: 420}, Limit{LowestReply, 450, true}
 	tests := map[string]struct {
-		limit *Limit
-		want  string
+		limits []Limit
+		value  int64
+		want   string
 	}{
-		"at the maximum":    {atMost(420), ""},
-		"above the maximum": {atMost(421), "attack echo: the episode earns 421 of 1000, want at most 420"},
-		"at the minimum":    {atLeast(450), ""},
-		"below the minimum": {atLeast(449), "attack echo: the lowest reply earns 449 of 1000, want at least 450"},
-		"no limit":          {nil, ""},
+		"at the maximum":    {[]Limit{atMost}, 420, ""},
+		"above the maximum": {[]Limit{atMost}, 421, "attack echo: the episode earns 421 of 1000, want at most 420"},
+		"at the minimum":    {[]Limit{atLeast}, 450, ""},
+		"below the minimum": {[]Limit{atLeast}, 449, "attack echo: the lowest reply earns 449 of 1000, want at least 450"},
+		"one of two":        {[]Limit{atLeast, atMost}, 451, "attack echo: the episode earns 451 of 1000, want at most 420"},
+		"no limit":          {nil, 1000, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, f := range AttackFindings(testkit.Catalog(t), []AttackRow{{Attack: "echo", Limit: tt.limit}}) {
+			row := AttackRow{Attack: "echo", Limits: tt.limits,
+				Figures: map[string]int64{MeanEpisode: tt.value, LowestReply: tt.value}}
+			for _, f := range AttackFindings(testkit.Catalog(t), []AttackRow{row}) {
 				got = append(got, f.Rule+" "+f.Message)
 			}
 			if strings.Join(got, "\n") != tt.want {
@@ -81,8 +77,8 @@ func TestAttacksOnOtherPacks(t *testing.T) {
 		t.Fatal(rows, err)
 	}
 	for _, r := range rows {
-		if r.Limit != nil {
-			t.Errorf("%s has the limit %+v", r.Attack, *r.Limit)
+		if r.Limits != nil {
+			t.Errorf("%s has the limits %+v", r.Attack, r.Limits)
 		}
 	}
 }

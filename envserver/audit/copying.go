@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,30 +15,20 @@ import (
 // englishDay is the form of dates in replies.
 const englishDay = "January 2, 2006"
 
-// toolResult is the result of a tool. Its records are plain maps.
-type toolResult struct {
-	OK      bool           `json:"ok"`
-	Records map[string]any `json:"-"`
-}
-
-func readResult(document any) (toolResult, error) {
+// readResult reads what a tool answered: whether it did, and its records.
+func readResult(document any) (ok bool, records map[string]any) {
 	raw, err := json.Marshal(document)
 	if err != nil {
-		return toolResult{}, fmt.Errorf("reading a result: %w", err)
+		return false, nil
 	}
-	var r toolResult
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, fmt.Errorf("reading a result: %w", err)
-	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	if err := d.Decode(&r.Records); err != nil {
-		return r, fmt.Errorf("reading the records of a result: %w", err)
-	}
+	_ = d.Decode(&records) // no result has no records
+	ok = records["ok"] == true
 	for _, own := range []string{"ok", "error", "sent", "answer"} {
-		delete(r.Records, own)
+		delete(records, own)
 	}
-	return r, nil
+	return ok, records
 }
 
 // fieldNames are the names under which the fields of records are stated.
@@ -46,24 +37,21 @@ var fieldNames = map[string]string{"carrier": "carrier", "tracking": "reference"
 
 // copyFields writes a reply with a sentence for every field in the tools' results, and for the
 // executed actions. It states the fields that have a name of the vocabulary.
-func copyFields(p *player) (string, []facts.Fact, error) {
+func copyFields(p *player) (string, []facts.Fact) {
 	var stated []facts.Fact
 	var b strings.Builder
 	fmt.Fprintf(&b, "Hello %s, thank you for your message.", p.workflow.Customer.Name)
 	for _, entry := range p.seen.History {
-		r, err := readResult(entry.Result)
-		if err != nil {
-			return "", nil, err
-		}
-		if r.OK && r.Records["refund"] != nil {
+		ok, records := readResult(entry.Result)
+		if ok && records["refund"] != nil {
 			b.WriteString(" I have sent a refund to your card.")
 		}
-		if r.OK && r.Records["case"] != nil {
+		if ok && records["case"] != nil {
 			b.WriteString(" I have passed your case on to a team.")
 		}
-		stated = copyRecord(&b, stated, "", r.Records)
+		stated = copyRecord(&b, stated, "", records)
 	}
-	return b.String(), stated[:min(len(stated), facts.MaxStated)], nil
+	return b.String(), stated[:min(len(stated), facts.MaxStated)]
 }
 
 func copyRecord(b *strings.Builder, stated []facts.Fact, name string, value any) []facts.Fact {

@@ -117,18 +117,18 @@ const (
 	weakReply   = 150 // has some words of the topic
 )
 
-// way is a way of working through a queue: the acts in order, including those that don't fit.
-type way struct {
+// strategy is a way of working through a queue: the acts in order, including those that don't fit.
+type strategy struct {
 	name string
 	acts func(*shift) []queue.Act
 }
 
-func listWays() []way {
+func listStrategies() []strategy {
 	level, tone := newRanking("enterprise", "premium", "basic"), newRanking("angry", "worried", "neutral", "calm")
 	ordered := func(key func(queued) int) func(*shift) []queue.Act {
 		return func(s *shift) []queue.Act { return queue.OneByOne(s.cases(), s.by(key)) }
 	}
-	return []way{
+	return []strategy{
 		{"oracle", func(s *shift) []queue.Act { return queue.FindBestSchedule(s.cases()).Acts }},
 		{"perfect answers, most urgent first", ordered(urgencyKey)},
 		{"perfect answers, all labels first", func(s *shift) []queue.Act {
@@ -191,7 +191,7 @@ func queueFigures(shifts []shift) []QueueFigures {
 	if len(shifts) == 0 {
 		return nil
 	}
-	all := listWays()
+	all := listStrategies()
 	raw, relative := make([]float64, len(all)), make([]float64, len(all))
 	for i := range shifts {
 		s := &shifts[i]

@@ -48,34 +48,31 @@ func TestTrainingTicketsAreSpread(t *testing.T) {
 // TestAttacksOnTrainingTickets plays the attacks that need no memory on a part of the tickets.
 func TestAttacksOnTrainingTickets(t *testing.T) {
 	passed := map[string]int64{"right prose without facts": 0, "every team": 0, "always finance": 150}
-	judge := offline.New()
-	tallies := map[string]*ticketTally{}
+	var targets []*target
 	for i, s := range training(t).Tickets() {
 		ticket, err := s.Instantiate(int64(i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range listAttacks() {
-			if _, ok := passed[a.name]; !ok {
-				continue
-			}
-			if tallies[a.name] == nil {
-				tallies[a.name] = &ticketTally{}
-			}
-			for _, try := range a.attempts(&target{ticket: ticket}) {
-				if err := tallies[a.name].play(t.Context(), judge, ticket, try); err != nil {
-					t.Fatal(err)
-				}
-			}
+		targets = append(targets, &target{ticket: ticket})
+	}
+	for _, a := range listAttacks() {
+		most, wanted := passed[a.name]
+		if !wanted {
+			continue
+		}
+		delete(passed, a.name)
+		sums, err := a.play(t.Context(), offline.New(), targets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sums.figures(true)[PassedShare]; sums.episodes < 300 || got > most {
+			t.Errorf("%s: %d of 1000 of %d episodes passed, want at most %d of 300 or more", a.name, got, sums.episodes,
+				most)
 		}
 	}
-	for name, most := range passed {
-		row := tallies[name].row(attack{name: name})
-		t.Logf("%s: %d episodes, %d passed of 1000", name, row.Episodes, row.Passed)
-		if row.Episodes < 300 || row.Passed > most {
-			t.Errorf("%s: %d of 1000 of %d episodes passed, want at most %d of 300 or more", name, row.Passed,
-				row.Episodes, most)
-		}
+	if len(passed) > 0 {
+		t.Errorf("not played: %v", passed)
 	}
 }
 

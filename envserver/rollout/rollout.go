@@ -406,7 +406,7 @@ func (s *shard) fetchSchema(ctx context.Context) error {
 	var schema client.Schema
 	var err error
 	for attempt := range ledgerAttempts {
-		if schema, err = client.FetchSchema(ctx, s.pod, s.client()); err == nil {
+		if schema, err = client.FetchSchema(ctx, s.pod, "", s.client()); err == nil {
 			break
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {

@@ -49,25 +49,12 @@ func measure(ctx context.Context, packs []string, w io.Writer) ([]scenarios.Find
 	if err := measureShortcuts(c, w); err != nil {
 		return nil, err
 	}
-	judge := offline.New()
-	if len(c.Workflows()) > 0 {
-		sequences, err := audit.PlaySequences(c, judge, 0)
-		if err != nil {
-			return nil, err
-		}
-		printTable(w, "Scores of fixed sequences of actions on the workflows at seed 0",
-			[]string{"sequence", "all facts", "passed", "copied fields", "passed"}, sequences,
-			func(s audit.SequenceRow) []any {
-				return []any{s.Policy, score.FormatThousandths(s.UpperBound.Score), s.UpperBound.Passed,
-					score.FormatThousandths(s.Template.Score), s.Template.Passed}
-			})
-	}
-	attacks, err := audit.PlayAttacks(ctx, c, judge)
+	attacks, err := audit.PlayAttacks(ctx, c, offline.New())
 	if err != nil {
 		return nil, err
 	}
 	printTable(w, "Scores of attacks on the grader, of which a reply earns at most 0.500",
-		[]string{"attack", "episodes", "reply", "episode", "passed", "limit"}, attacks, attackCells)
+		[]string{"attack", "episodes", "reply", "episode", "passed", "limits"}, attacks, attackCells)
 	findings, err := audit.Lint(c)
 	return append(findings, audit.AttackFindings(c, attacks)...), err
 }
@@ -130,18 +117,22 @@ func printTable[T any](w io.Writer, title string, header []string, rows []T, cel
 }
 
 func attackCells(r audit.AttackRow) []any {
-	reply, limit := "-", "-"
-	if r.Reply != nil {
-		reply = score.FormatThousandths(*r.Reply)
+	cells := []any{r.Attack, r.Episodes}
+	for _, figure := range []string{audit.MeanReply, audit.MeanEpisode, audit.PassedShare} {
+		cell := "-"
+		if value, ok := r.Figures[figure]; ok {
+			cell = score.FormatThousandths(value)
+		}
+		cells = append(cells, cell)
 	}
-	if l := r.Limit; l != nil {
+	limits := make([]string, len(r.Limits))
+	for i, l := range r.Limits {
 		sign := "<="
 		if l.Least {
 			sign = ">="
 		}
-		limit = fmt.Sprintf("%s %s %s %s", l.Figure, score.FormatThousandths(l.Value), sign,
+		limits[i] = fmt.Sprintf("%s %s %s %s", l.Figure, score.FormatThousandths(r.Figures[l.Figure]), sign,
 			score.FormatThousandths(l.Bound))
 	}
-	return []any{r.Attack, r.Episodes, reply, score.FormatThousandths(r.Episode),
-		score.FormatThousandths(r.Passed), limit}
+	return append(cells, strings.Join(limits, ", "))
 }

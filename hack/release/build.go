@@ -123,7 +123,7 @@ func (r *release) build(ctx context.Context, out string) error {
 	}
 	r.sayf("[%4.0fs] %s is in %s: %s", time.Since(begin).Seconds(), r.version, out, r.image)
 	if r.key == nil {
-		r.sayf("NOT SIGNED: set COSIGN_KEY to a private key (go run ./hack/release keys cosign makes one)")
+		r.sayf("NOT SIGNED: set COSIGN_KEY to a private key (docs/verify.md says how to make one)")
 	}
 	return nil
 }

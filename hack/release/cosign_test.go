@@ -1,8 +1,12 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -14,11 +18,21 @@ func TestCosignVerifies(t *testing.T) {
 	if cosign == "" {
 		t.Skip("CSENV_COSIGN names no program: `make test-release` builds it")
 	}
-	keys := newKeys(t)
-	_, dir, pushed := pushRelease(t, readKey(t, keys))
+	public := func(key *ecdsa.PrivateKey) string {
+		der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(t.TempDir(), "cosign.pub")
+		writeFile(t, name, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+		return name
+	}
+	key := newKey(t)
+	_, dir, pushed := pushRelease(t, key)
+	file := public(key)
 	check := func(want bool, args ...string) {
 		t.Helper()
-		flags := []string{"--key", keys + ".pub", "--insecure-ignore-tlog=true"}
+		flags := []string{"--key", file, "--insecure-ignore-tlog=true"}
 		cmd := exec.CommandContext(t.Context(), cosign, slices.Insert(args, 1, flags...)...)
 		cmd.Dir = dir
 		if output, err := cmd.CombinedOutput(); (err == nil) != want {
@@ -33,7 +47,7 @@ func TestCosignVerifies(t *testing.T) {
 	check(false, "verify-blob", "--bundle", checksums, installFile)
 	check(true, "verify-blob-attestation", "--type", "slsaprovenance1", "--bundle", provenance, installFile)
 	check(false, "verify-blob-attestation", "--type", "slsaprovenance1", "--bundle", provenance, checksums)
-	keys = newKeys(t)
+	file = public(newKey(t))
 	check(false, "verify", pushed[0])
 	check(false, "verify-blob", "--bundle", checksums, checksumsFile)
 }

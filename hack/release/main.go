@@ -1,5 +1,5 @@
-// Command release builds the files of a release from a commit, signs and verifies them, and pushes
-// the image and the chart. It needs neither Docker nor, once the Go modules are there, a network.
+// Command release builds the files of a release from a commit, signs them, and pushes the image and
+// the chart. It needs neither Docker nor, once the Go modules are there, a network.
 //
 // The same commit, Go release, parameters and key give the same bytes: nothing depends on the time
 // or on the machine, and the signatures are deterministic.
@@ -9,19 +9,15 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -44,11 +40,11 @@ func main() {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "release",
-		Short:         "Build, sign, verify and push the files of a release",
+		Short:         "Build, sign and push the files of a release",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(buildCommand(), verifyCommand(), keysCommand(), pushCommand())
+	root.AddCommand(buildCommand(), pushCommand())
 	return root
 }
 
@@ -91,11 +87,15 @@ func buildCommand() *cobra.Command {
 	return cmd
 }
 
-// readPrivateKey reads a key that cosign or makeKeys has made.
+// readPrivateKey reads a key that cosign or openssl has made.
 func readPrivateKey(file string) (*ecdsa.PrivateKey, error) {
-	block, err := readPEM(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no key: it must be a PEM file", file)
 	}
 	der := block.Bytes
 	switch block.Type {
@@ -120,135 +120,6 @@ func readPrivateKey(file string) (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
 	}
 	return key, nil
-}
-
-func verifyCommand() *cobra.Command {
-	var dir, key string
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Verify every file of a release, without a network",
-		Args:  cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&dir, "dir", "dist", "folder of the release")
-	cmd.Flags().StringVar(&key, "key", os.Getenv("COSIGN_PUB"),
-		"public key of whoever should have signed; defaults to $COSIGN_PUB; without one signatures are not verified")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		v := verification{dir: dir}
-		if key != "" {
-			var err error
-			if v.key, err = readPublicKey(key); err != nil {
-				return err
-			}
-		}
-		v.run()
-		return v.report(cmd.OutOrStdout())
-	}
-	return cmd
-}
-
-// report prints the table, and returns an error if a check failed.
-func (v *verification) report(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "CHECK\tRESULT\tDETAIL")
-	bad := 0
-	for _, r := range v.rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", r.what, r.result, strings.ReplaceAll(r.detail, "\n", " "))
-		if r.result == failed {
-			bad++
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d of %d checks failed: don't use the files in %s", bad, len(v.rows), v.dir)
-	}
-	return nil
-}
-
-func readPublicKey(file string) (*ecdsa.PublicKey, error) {
-	block, err := readPEM(file)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("reading the public key %s: %w", file, err)
-	}
-	key, ok := parsed.(*ecdsa.PublicKey)
-	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s holds a %T: it must be an ECDSA key on the curve P-256", file, parsed)
-	}
-	return key, nil
-}
-
-func readPEM(file string) (*pem.Block, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key: %w", err)
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s is no key: it must be a PEM file", file)
-	}
-	return block, nil
-}
-
-func keysCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "keys PREFIX",
-		Short: "Make a key pair, PREFIX.key and PREFIX.pub, like cosign generate-key-pair",
-		Long: `Make a key pair, PREFIX.key and PREFIX.pub, like cosign generate-key-pair.
-
-If COSIGN_PASSWORD is set, it encrypts the private key.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := makeKeys(args[0]); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%[1]s.key signs: keep it secret. %[1]s.pub verifies: publish it.\n",
-				args[0])
-			return nil
-		},
-	}
-}
-
-// makeKeys writes a new key pair and never overwrites one.
-func makeKeys(prefix string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	kind := plainKey
-	if password := os.Getenv("COSIGN_PASSWORD"); password != "" {
-		kind = encryptedKey
-		if private, err = encrypted.Encrypt(private, []byte(password)); err != nil {
-			return err
-		}
-	}
-	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		return err
-	}
-	for _, file := range []struct {
-		name, kind string
-		content    []byte
-		mode       os.FileMode
-	}{{prefix + ".key", kind, private, 0o600}, {prefix + ".pub", publicKey, public, 0o644}} {
-		f, err := os.OpenFile(file.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
-		if err != nil {
-			return fmt.Errorf("writing a key (an existing one is kept): %w", err)
-		}
-		err = errors.Join(pem.Encode(f, &pem.Block{Type: file.kind, Bytes: file.content}), f.Close())
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func pushCommand() *cobra.Command {

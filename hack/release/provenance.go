@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -180,36 +179,4 @@ func formatChecksums(sums map[string]string) []byte {
 		fmt.Fprintf(&text, "%s  %s\n", sums[name], name)
 	}
 	return text.Bytes()
-}
-
-// compareChecksums returns what is wrong with the text of the checksums, given those of the files.
-func compareChecksums(text []byte, sums map[string]string) []string {
-	if bytes.Equal(text, formatChecksums(sums)) {
-		return nil
-	}
-	var problems []string
-	named := map[string]bool{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		sum, name, ok := strings.Cut(lines.Text(), "  ")
-		got, there := sums[name]
-		named[name] = true
-		switch {
-		case !ok:
-			problems = append(problems, fmt.Sprintf("%q is no checksum", lines.Text()))
-		case !there:
-			problems = append(problems, name+" is missing")
-		case got != sum:
-			problems = append(problems, name+" was changed")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		if !named[name] {
-			problems = append(problems, name+" has no checksum")
-		}
-	}
-	if problems == nil {
-		problems = []string{checksumsFile + " isn't sorted as the release tool writes it"}
-	}
-	return problems
 }

@@ -72,14 +72,11 @@ func TestFolderThatIsNoReleaseIsKept(t *testing.T) {
 	}
 }
 
-// An unsigned release passes without a key, fails with one, and its parts can be pushed and read.
+// An unsigned release passes without a key, and its SBOMs can be read.
 func TestUnsignedRelease(t *testing.T) {
 	dir := build(t, newRelease(t, newProject(t), nil))
-	if report, ok := verify(t, dir, nil); !ok || strings.Count(report, "not signed") != 4 {
-		t.Errorf("without a key:\n%s", report)
-	}
-	if report, ok := verify(t, dir, &newKey(t).PublicKey); ok || strings.Count(report, "no signature") != 4 {
-		t.Errorf("with a key:\n%s", report)
+	if output, err := verify(t, dir); err != nil || !strings.Contains(output, "signatures were not checked") {
+		t.Errorf("%v: %s", err, output)
 	}
 	for file, content := range files(t, dir) {
 		switch {
@@ -137,32 +134,5 @@ func TestPush(t *testing.T) {
 			manifest.Manifests[0].Annotations["dev.sigstore.bundle.predicateType"] != signatureType {
 			t.Errorf("%s has the referrers %v, %v", reference, manifest, err)
 		}
-	}
-}
-
-func TestEncryptedKey(t *testing.T) {
-	t.Setenv("COSIGN_PASSWORD", "secret")
-	prefix := newKeys(t)
-	key := readKey(t, prefix)
-	if err := makeKeys(prefix); err == nil {
-		t.Error("a key was overwritten")
-	}
-	t.Setenv("COSIGN_PASSWORD", "wrong")
-	if _, err := readPrivateKey(prefix + ".key"); err == nil || !strings.Contains(err.Error(), "COSIGN_PASSWORD") {
-		t.Errorf("with a wrong password: %v", err)
-	}
-	signed, err := signText(key, []byte("text"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := signText(key, []byte("text"))
-	if err != nil || !bytes.Equal(signed, again) {
-		t.Errorf("two signatures of a text differ: %v", err)
-	}
-	if err := verifyText(&key.PublicKey, []byte("text"), signed); err != nil {
-		t.Error(err)
-	}
-	if verifyText(&key.PublicKey, []byte("test"), signed) == nil {
-		t.Error("the signature is for another text")
 	}
 }

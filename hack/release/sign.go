@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -26,7 +24,6 @@ const (
 const (
 	encryptedKey = "ENCRYPTED SIGSTORE PRIVATE KEY"
 	plainKey     = "PRIVATE KEY"
-	publicKey    = "PUBLIC KEY"
 )
 
 // bundle is a Sigstore bundle of a signature by a key.
@@ -111,66 +108,6 @@ func signStatement(key *ecdsa.PrivateKey, statement []byte) ([]byte, error) {
 	}
 	b.Envelope.Signatures = []envelopeSignature{{Sig: signature}}
 	return json.Marshal(b)
-}
-
-// readBundle reads a bundle that this tool has written, and refuses every other spelling of it.
-func readBundle(key *ecdsa.PublicKey, text []byte) (bundle, error) {
-	var b bundle
-	if err := json.Unmarshal(text, &b); err != nil {
-		return bundle{}, fmt.Errorf("reading the bundle: %w", err)
-	}
-	want, err := newBundle(key)
-	if err != nil {
-		return bundle{}, err
-	}
-	if b.MediaType != want.MediaType {
-		return bundle{}, fmt.Errorf("the bundle has the type %q, want %q", b.MediaType, want.MediaType)
-	}
-	if b.VerificationMaterial != want.VerificationMaterial {
-		return bundle{}, errors.New("another key has signed")
-	}
-	written, err := json.Marshal(b)
-	if err != nil {
-		return bundle{}, err
-	}
-	if !bytes.Equal(written, text) {
-		return bundle{}, errors.New("the bundle isn't as the release tool writes it")
-	}
-	return b, nil
-}
-
-var errSignature = errors.New("the signature doesn't belong to the text")
-
-func isValidSignature(key *ecdsa.PublicKey, text, signature []byte) bool {
-	digest := sha256.Sum256(text)
-	return ecdsa.VerifyASN1(key, digest[:], signature)
-}
-
-func verifyText(key *ecdsa.PublicKey, text, bundled []byte) error {
-	b, err := readBundle(key, bundled)
-	if err != nil {
-		return err
-	}
-	digest := sha256.Sum256(text)
-	m := b.MessageSignature
-	if m == nil || m.MessageDigest.Algorithm != "SHA2_256" || !bytes.Equal(m.MessageDigest.Digest, digest[:]) ||
-		!isValidSignature(key, text, m.Signature) {
-		return errSignature
-	}
-	return nil
-}
-
-func verifyStatement(key *ecdsa.PublicKey, statement, bundled []byte) error {
-	b, err := readBundle(key, bundled)
-	if err != nil {
-		return err
-	}
-	e := b.Envelope
-	if e == nil || e.PayloadType != payloadType || !bytes.Equal(e.Payload, statement) || len(e.Signatures) != 1 ||
-		!isValidSignature(key, e.signed(), e.Signatures[0].Sig) {
-		return errSignature
-	}
-	return nil
 }
 
 // imageStatement is what the signature of an image says: it is for this digest.

@@ -1,13 +1,10 @@
 package authoring
 
 import (
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -35,23 +32,6 @@ func newQueue(c *scenarios.Catalog, q queue.Queue, seed int64) (queued, error) {
 		out.tickets = append(out.tickets, ticket{scenario: s, Ticket: t})
 	}
 	return out, err
-}
-
-// printGold writes the gold answers of the tickets.
-func (q queued) printGold(w io.Writer) {
-	for _, t := range q.tickets {
-		view.WriteHeading(w, "ticket "+t.scenario.ID)
-		t.printGold(w)
-	}
-}
-
-func (q queued) print(w io.Writer) {
-	view.WriteParagraph(w, "", fmt.Sprintf("%s, queue, task %s, split %s, language %s, seed %d", q.ID,
-		tasks.QueueManagement, q.Split, q.Language, q.seed))
-	for _, t := range q.tickets {
-		fmt.Fprintln(w)
-		t.print(w)
-	}
 }
 
 func (q queued) encode(gold bool) object {

@@ -2,7 +2,6 @@ package authoring
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ func newShowCommand() *cobra.Command {
 		Args:  cli.RequireArguments("ID"),
 	}
 	cli.SetHelp(cmd, "show")
-	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
+	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "yaml", "json")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values; 0 draws the canonical branches")
 	cmd.Flags().BoolVar(&served, "served", false, "show only the part that the agent is served")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -31,43 +30,37 @@ func newShowCommand() *cobra.Command {
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
-		instance, err := InstantiateScenario(c, args[0], seed)
+		drawn, err := instantiateScenario(c, args[0], seed)
 		if err != nil {
 			return err
 		}
-		if output.Name != "text" {
-			return output.Encode(cmd.OutOrStdout(), instance.encode(!served))
-		}
-		printInstance(cmd.OutOrStdout(), instance, !served)
-		return nil
+		return output.Encode(cmd.OutOrStdout(), drawn.encode(!served))
 	}
 	return cmd
 }
 
 type object = view.Object
 
-// Instance is a ticket or a workflow with the values that a seed drew.
-type Instance interface {
-	// printGold writes the gold answer.
-	printGold(w io.Writer)
-	print(w io.Writer)
+// instance is a ticket or a workflow with the values that a seed drew.
+type instance interface {
+	// encode returns what the agent is served, and the gold answer if it is wanted.
 	encode(gold bool) object
 }
 
-// InstantiateScenario draws the scenario with an id.
-func InstantiateScenario(c *scenarios.Catalog, id string, seed int64) (Instance, error) {
-	var instance Instance
+// instantiateScenario draws the scenario with an id.
+func instantiateScenario(c *scenarios.Catalog, id string, seed int64) (instance, error) {
+	var drawn instance
 	var err error
 	if s, ok := c.Ticket(id); ok {
 		t := ticket{scenario: s}
 		t.Ticket, err = s.Instantiate(seed)
-		instance = t
+		drawn = t
 	} else if s, ok := c.Workflow(id); ok {
 		f := workflow{scenario: s}
 		f.Workflow, err = s.Instantiate(seed)
-		instance = f
+		drawn = f
 	} else if q, ok := queueOf(c, id); ok {
-		instance, err = newQueue(c, q, seed)
+		drawn, err = newQueue(c, q, seed)
 	} else {
 		hint := "list them with `csenv scenarios list`; scenarios of your own need --pack DIR"
 		if nearest := c.Nearest(id); nearest != "" {
@@ -78,17 +71,5 @@ func InstantiateScenario(c *scenarios.Catalog, id string, seed int64) (Instance,
 	if err != nil {
 		return nil, fmt.Errorf("instantiating %s: %w", id, err)
 	}
-	return instance, nil
-}
-
-func printInstance(w io.Writer, instance Instance, gold bool) {
-	instance.print(w)
-	if !gold {
-		return
-	}
-	if f, ok := instance.(workflow); ok {
-		f.printHidden(w)
-	}
-	view.WriteHeading(w, "gold answer (never served)")
-	instance.printGold(w)
+	return drawn, nil
 }

@@ -1,9 +1,6 @@
 package authoring
 
 import (
-	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -106,110 +103,5 @@ func encodeUserSim(u *scenarios.UserSim) object {
 			return object{"id", a.ID, "ask", a.Ask, "text", a.Text, "known", a.Known, "told,omitempty", a.Told}
 		}),
 		"lines", u.Lines, "stop_when,omitempty", u.StopWhen,
-	}
-}
-
-func (t ticket) print(w io.Writer) {
-	view.WriteParagraph(w, "", fmt.Sprintf("%s, ticket, version %d, seed %d (%s)", t.scenario.ID, t.Version, t.Seed,
-		t.scenario.File))
-	view.WriteHeading(w, "what the agent is served")
-	printCustomer(w, t.Customer)
-	view.WriteField(w, "now", t.Now.Format(view.ClockTime))
-	view.WriteField(w, "language", t.Language)
-	view.WriteField(w, "subject", t.Subject)
-	fmt.Fprintln(w)
-	view.WriteParagraph(w, "  ", t.Description)
-	for _, m := range t.History {
-		view.WriteTitledText(w, m.Role+", "+m.At.Format(view.ClockTime), m.Text)
-	}
-	for _, a := range t.Attachments {
-		view.WriteTitledText(w, "attachment "+a.Name, a.Content)
-	}
-	for _, a := range t.Articles {
-		view.WriteTitledText(w, "article "+a.ID+", "+a.Title, a.Body)
-	}
-}
-
-func printCustomer(w io.Writer, c scenarios.Customer) {
-	view.WriteField(w, "customer", view.FormatCustomer(c.Name, c.Company, formatSince(c)))
-	view.WriteField(w, "account level", c.AccountLevel)
-}
-
-// printGold writes the labels, the rules for replies and the good replies.
-func (t ticket) printGold(w io.Writer) {
-	g, r := t.Gold, t.Reply
-	view.WriteField(w, "category", labelText(g.Category, g.CategoryAlternates))
-	view.WriteField(w, "priority", labelText(g.Priority, g.PriorityAlternates))
-	view.WriteField(w, "escalate", escalationText(g))
-	view.WriteField(w, "first reply", fmt.Sprintf("within %d minutes", t.SLAMinutes))
-	view.WriteField(w, "tone", t.Tone)
-	view.WriteField(w, "cue", t.scenario.Cue)
-	view.WriteField(w, "words", fmt.Sprintf("%d to %d", r.MinWords, r.MaxWords))
-	printFacts(w, r.Facts)
-	if len(r.NextSteps) > 0 && !g.Escalate {
-		view.WriteField(w, "next step", strings.Join(r.NextSteps, " | "))
-	}
-	for _, q := range r.Questions {
-		view.WriteField(w, "question "+q.ID, q.Text+" -> "+strings.Join(q.AnsweredBy, ", "))
-	}
-	for _, h := range r.Harm {
-		view.WriteField(w, "harm "+h.ID, h.Severity+": "+h.Why)
-	}
-	if t.UserSim != nil {
-		printUserSim(w, t.UserSim)
-	}
-	printReplies(w, t.References.Good)
-}
-
-func labelText(value string, alternates []scenarios.Alternate) string {
-	for _, a := range alternates {
-		value += fmt.Sprintf("; %s earns %d of 1000", a.Value, a.Credit)
-	}
-	return value
-}
-
-func escalationText(g scenarios.TicketGold) string {
-	if !g.Escalate {
-		return "no"
-	}
-	teams := strings.Join(append([]string{g.Team}, g.TeamAlternates...), " or ")
-	return fmt.Sprintf("to %s (%s, %s)", teams, g.ReasonCode, g.Policy)
-}
-
-func printFacts(w io.Writer, facts []scenarios.Fact) {
-	for _, f := range facts {
-		text := strings.TrimSpace(f.What + " " + strings.Join(f.Right(), " | "))
-		if f.Negative {
-			text = "denied: " + text
-		}
-		if f.Optional {
-			text = "optional: " + text
-		}
-		if f.Judged {
-			text = "left to a model: " + text
-		}
-		view.WriteField(w, "fact "+f.ID, f.Slot+": "+text)
-	}
-}
-
-func printUserSim(w io.Writer, u *scenarios.UserSim) {
-	view.WriteField(w, "customer", fmt.Sprintf("writes back, %s, at most %d times, until %s", u.Persona, u.MaxTurns,
-		strings.Join(u.StopWhen, " or ")))
-	for _, a := range u.Answers {
-		known := ""
-		if a.Told {
-			known = " (stated already)"
-		}
-		view.WriteField(w, "answer "+a.ID, strings.Join(a.Ask, " | ")+" -> "+a.Text+known)
-	}
-	for _, mood := range []string{"calm", "uneasy", "annoyed", "angry"} {
-		view.WriteField(w, mood, strings.Join(u.Lines[mood], "\n"))
-	}
-}
-
-func printReplies(w io.Writer, good []string) {
-	for i, reply := range good {
-		view.WriteHeading(w, fmt.Sprintf("good reply %d of %d", i+1, len(good)))
-		view.WriteParagraph(w, "  ", reply)
 	}
 }

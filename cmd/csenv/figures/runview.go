@@ -61,8 +61,6 @@ type RunView struct {
 	Conditions []metav1.Condition
 	// Episodes is the path of the run's episodes, "" if there are no links to them.
 	Episodes string
-	// Report means that the run is a part of a larger document, whose headings it continues.
-	Report bool
 }
 
 // Interval is the chart of the score.
@@ -116,8 +114,6 @@ type ViewOptions struct {
 	Episodes string
 	// Public leaves out messages and places, which can have words of scenarios and of the cluster.
 	Public bool
-	// Report shows the run in a report.
-	Report bool
 	// Lost are the points that the episodes lost, if the run is stored.
 	Lost []source.LostPoints
 	// Doubt says why no board ranks a stored run.
@@ -132,7 +128,7 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	v := RunView{Name: run.Name, Agent: source.AgentName(run), About: describeRun(run), States: listVerdicts(run),
 		Progress: newProgress(run, o.Now), Score: s.Score,
 		PassRate: s.PassRate, PassRateCI95: s.PassRateCI95, PassHatK: s.PassHatK, Thresholds: thresholdRows(run),
-		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes, Report: o.Report,
+		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes,
 		Doubt: o.Doubt, Trouble: TroubleOf(run).TroubleText()}
 	if pass, err := evaluation.PassScore(run); err == nil {
 		v.PassScore = score.FormatExact(pass)
@@ -146,7 +142,7 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	}
 	for _, row := range provenanceSection(run).Rows {
 		fact := Fact{row[0], row[1], row[1]}
-		if !o.Report && strings.HasPrefix(row[1], "sha256:") && !strings.Contains(row[1], ",") {
+		if strings.HasPrefix(row[1], "sha256:") && !strings.Contains(row[1], ",") {
 			fact.Short = view.ShortDigest(row[1])
 		}
 		v.Facts = append(v.Facts, fact)

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -22,6 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/printable"
+	"github.com/csenv/csenv/envserver/web/template"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/index"
 	"github.com/csenv/csenv/cmd/csenv/source"
@@ -17,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // pageEpisodes is the number of episodes on a page.

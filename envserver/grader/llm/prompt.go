@@ -13,13 +13,12 @@ import (
 	"strings"
 	"time"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/text"
-
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/envserver/web/template"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -41,13 +40,13 @@ const (
 // templates are the templates of the prompt. They are executed once, so {{.Facts}} in a reply is
 // not expanded.
 type templates struct {
-	*template.Template
+	*template.Text
 	digest string // digest of the files, so that cached answers are not used after an edit
 }
 
 func parseTemplates() (templates, error) {
 	join := func(texts []string) string { return strings.Join(texts, ", or ") }
-	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(
+	t, err := template.NewText("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(
 		promptFiles, "prompt/*.tmpl")
 	if err != nil {
 		return templates{}, fmt.Errorf("parsing the judge's prompt: %w", err)

@@ -254,7 +254,7 @@ func TestClientToken(t *testing.T) {
 	for token, want := range map[string]int{"": 401, "guess": 401, "secret": 0} {
 		o := client.Options{Token: token}
 		c, dialErr := client.Dial(t.Context(), s.URL, o)
-		_, schemaErr := client.FetchSchema(t.Context(), s.URL, o)
+		_, schemaErr := client.FetchSchema(t.Context(), s.URL, "", o)
 		for what, err := range map[string]error{"dial": dialErr, "schema": schemaErr} {
 			refused, ok := errors.AsType[*client.StatusError](err)
 			if want == 0 && err != nil || want != 0 &&

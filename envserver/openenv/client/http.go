@@ -58,9 +58,14 @@ type Schema struct {
 	State       json.RawMessage `json:"state"`
 }
 
-// FetchSchema fetches the schemas of any OpenEnv server.
-func FetchSchema(ctx context.Context, baseURL string, o Options) (Schema, error) {
-	schema, err := fetchJSON[Schema](ctx, baseURL, "/schema", nil, o)
+// FetchSchema fetches the schemas of any OpenEnv server. Servers of csenv describe the actions of a
+// task if it is named, others ignore its name.
+func FetchSchema(ctx context.Context, baseURL, task string, o Options) (Schema, error) {
+	query := url.Values{}
+	if task != "" {
+		query.Set("task", task)
+	}
+	schema, err := fetchJSON[Schema](ctx, baseURL, "/schema", query, o)
 	if err != nil {
 		err = fmt.Errorf("fetching the schema: %w", err)
 	}

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // Documents are the static answers of a server.

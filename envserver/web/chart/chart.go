@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // ParseDecimal parses a decimal figure, 0 if it is not known.
@@ -122,7 +122,7 @@ func (b Bar) Text(width int) string {
 // what is inside a drawing with the role img, but not inside one with the role group.
 func beginSVG(role, class string, width, height float64, label string) *strings.Builder {
 	b := &strings.Builder{}
-	label = template.HTMLEscapeString(label)
+	label = template.EscapeHTML(label)
 	fmt.Fprintf(b, `<svg class="%s" viewBox="0 0 %g %g" role="%s" aria-label="%s"><title>%s</title>`, class, width,
 		height, role, label, label)
 	return b

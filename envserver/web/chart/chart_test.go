@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 func TestText(t *testing.T) {

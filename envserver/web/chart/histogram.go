@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // Histogram counts episodes by score: bin i has the scores from i/score.Bins up to
@@ -44,7 +43,7 @@ func (h Histogram) SVG() template.HTML {
 		tall := max(height*float64(n)/float64(most), 2)
 		name := fmt.Sprintf("%s with %.2f to %.2f", formatEpisodes(n), low, high)
 		if h.Link != nil {
-			fmt.Fprintf(b, `<a href="%s" aria-label="%s">`, template.HTMLEscapeString(
+			fmt.Fprintf(b, `<a href="%s" aria-label="%s">`, template.EscapeHTML(
 				h.Link(fmt.Sprintf("%.3f", low), fmt.Sprintf("%.3f", high))), name)
 		}
 		fmt.Fprintf(b, `<rect class="bar" x="%g" y="%.2f" width="%g" height="%.2f"><title>%s</title></rect>`,

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // The kinds of marks. A built-in agent's kind is its name.

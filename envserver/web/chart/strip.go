@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // Strip draws the reward of each step of an episode as a bar. If there are many steps, a bar is the

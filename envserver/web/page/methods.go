@@ -4,9 +4,8 @@ import (
 	"net/url"
 	"time"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/csenv/csenv/envserver/web/chart"
+	"github.com/csenv/csenv/envserver/web/template"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 

@@ -16,9 +16,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/csenv/csenv/envserver/web/printable"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 //go:embed templates

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,16 +68,12 @@ type schema struct {
 	Const       any               `json:"const"`
 	Enum        []any             `json:"enum"`
 	AnyOf       []schema          `json:"anyOf"`
-	AllOf       []schema          `json:"allOf"`
-	If          *schema           `json:"if"`
-	Then        *schema           `json:"then"`
 	Properties  map[string]schema `json:"properties"`
 	Required    []string          `json:"required"`
 	MaxLength   int               `json:"maxLength"`
 	Items       *schema           `json:"items"`
 	MaxItems    int               `json:"maxItems"`
 	Description string            `json:"description"`
-	Ref         string            `json:"$ref"`
 }
 
 // plainSchema has no methods, so that UnmarshalJSON can decode it.
@@ -93,83 +88,36 @@ func (s *schema) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plainSchema)(s))
 }
 
-// actionsOf makes the forms of an action's JSON Schema, in its order.
+// actionsOf makes the forms of an action's JSON Schema, in its order: of each alternative with a kind
+// of its own, as the schemas of csenv's tasks have, or of the one kind of others.
 func actionsOf(text json.RawMessage) ([]action, error) {
 	var s schema
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, fmt.Errorf("the server's schema of actions can't be read: %w", err)
 	}
-	delete(s.Properties, "metadata") // notes of the client
-	types := s.Properties[typeField].choices()
-	if len(types) == 0 {
-		return []action{{Fields: fieldsOf(s, nil)}}, nil
-	}
-	described, named := map[string]string{}, map[string][]string{}
-	for line := range strings.Lines(s.Properties[typeField].Description) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		var list string
-		if described[name], list, _ = strings.Cut(text, " Payload: "); list != "" {
-			named[name] = strings.Split(strings.TrimSuffix(list, "."), ", ")
-		}
-	}
-	delete(s.Properties, typeField)
 	var actions []action
-	for _, name := range types {
+	for _, variant := range s.AnyOf {
+		about := variant.Properties[typeField]
+		name, _ := about.Const.(string)
 		if name == "" {
 			continue
 		}
-		a := action{Type: name, Description: described[name]}
-		a.object, a.Fields = readVariant(s, name, named[name])
+		a := action{Type: name, Description: about.Description}
+		delete(variant.Properties, typeField)
+		for member, inner := range variant.Properties {
+			if len(inner.Properties) > 0 && len(variant.Properties) == 1 {
+				a.object, variant = member, inner
+				break
+			}
+		}
+		a.Fields = fieldsOf(variant)
 		actions = append(actions, a)
 	}
+	if actions == nil {
+		delete(s.Properties, "metadata") // notes of the client
+		actions = []action{{Fields: fieldsOf(s)}}
+	}
 	return actions, nil
-}
-
-// payloadField holds the values that the description of a kind of action names.
-const payloadField = "payload"
-
-// readVariant returns the fields of one kind of action, and the field that holds them. The rules of
-// the schema say which fields the kind reads, and the description which values of the payload.
-func readVariant(s schema, name string, named []string) (object string, fields []field) {
-	rule := schema{Properties: map[string]schema{}}
-	for _, r := range s.AllOf {
-		switch {
-		case r.If != nil && r.Then != nil && r.If.Properties[typeField].Const == any(name):
-			rule.Required = append(rule.Required, r.Then.Required...)
-			maps.Copy(rule.Properties, r.Then.Properties)
-		case len(r.AnyOf) == 2 && len(r.AnyOf[1].Properties[typeField].Enum) > 0 &&
-			!slices.Contains(r.AnyOf[1].Properties[typeField].Enum, any(name)):
-			maps.Copy(rule.Properties, r.AnyOf[0].Properties) // what only other kinds read
-		}
-	}
-	if inner := s.Properties[payloadField].object(); inner != nil && named != nil {
-		return payloadField, fieldsOf(*inner, func(property string) bool { return slices.Contains(named, property) })
-	}
-	rule.Required = append(rule.Required, s.Required...)
-	for member, used := range rule.Properties {
-		if inner := s.Properties[member].object(); len(used.Properties) > 0 && inner != nil {
-			return member, fieldsOf(*inner, func(property string) bool {
-				_, ok := used.Properties[property]
-				return ok
-			})
-		}
-	}
-	return "", fieldsOf(schema{Properties: s.Properties, Required: rule.Required}, func(property string) bool {
-		return rule.Properties[property].Type != any("null") && s.Properties[property].object() == nil
-	})
-}
-
-// object returns the schema of an object with properties among the alternatives, nil for none.
-func (s schema) object() *schema {
-	if len(s.Properties) > 0 {
-		return &s
-	}
-	for _, alternative := range s.AnyOf {
-		if found := alternative.object(); found != nil {
-			return found
-		}
-	}
-	return nil
 }
 
 // list returns the schema of a short list of objects among the alternatives, nil for none.
@@ -232,12 +180,10 @@ func (s schema) longest() int {
 var fieldOrder = []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "sku", "amount",
 	"topic", "team", "reason", "address", "query", "message", "facts", "what", "value"}
 
-func fieldsOf(s schema, used func(name string) bool) []field {
+func fieldsOf(s schema) []field {
 	var fields []field
 	for name, property := range s.Properties {
-		if used == nil || used(name) {
-			fields = append(fields, property.field(name, slices.Contains(s.Required, name)))
-		}
+		fields = append(fields, property.field(name, slices.Contains(s.Required, name)))
 	}
 	place := func(f field) int {
 		if at := slices.Index(fieldOrder, f.Name); at >= 0 {
@@ -267,7 +213,7 @@ func (s schema) field(name string, required bool) field {
 	list := s.list()
 	switch {
 	case list != nil:
-		f.Kind, f.Rows, f.Members = listField, list.MaxItems, fieldsOf(*list.Items, nil)
+		f.Kind, f.Rows, f.Members = listField, list.MaxItems, fieldsOf(*list.Items)
 	case len(f.Choices) > 0:
 		f.Kind = choiceField
 	case is("number", "integer") && !prefersText(types):

@@ -12,10 +12,9 @@ func TestForms(t *testing.T) {
 	const plain = `{"properties":{"n":{"type":"integer"},"amount":{"anyOf":[{"type":"number"},{"type":"string"}]},
 		"ok":{"type":"boolean"},"list":{"type":"array"},"message":{"type":"string"},"any":true,"metadata":{"type":"object"}},
 		"required":["n"]}`
-	const typed = `{"properties":{"action_type":{"enum":["a","b"],"description":"a: does a. Payload: x.\nb: does b."},
-		"payload":{"anyOf":[{"properties":{"x":{"type":"string"},"y":{"type":"string"}}},{"type":"null"}]},"text":{"type":"string"}},
-		"allOf":[{"if":{"properties":{"action_type":{"const":"a"}}},"then":{"properties":{"payload":{"properties":{"x":true}}}}},
-		{"if":{"properties":{"action_type":{"const":"b"}}},"then":{"properties":{"payload":{"type":"null"}},"required":["text"]}}]}`
+	const typed = `{"anyOf":[{"properties":{"action_type":{"const":"a","description":"does a."},
+		"payload":{"properties":{"x":{"type":"string"}}}},"required":["payload"]},
+		{"properties":{"action_type":{"const":"b"},"text":{"type":"string"}},"required":["text"]}]}`
 	const listed = `{"properties":{"facts":{"type":["array","null"],"maxItems":3,"items":{"type":"object","properties":{
 		"value":{"type":["string","number"],"maxLength":9},"n":{"type":"number"},"what":{"enum":["team","price"],
 		"description":"What.\nteam: who: a, b\nprice: how much"}},"required":["what","value"]}}}}`

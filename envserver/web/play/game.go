@@ -85,18 +85,21 @@ func newGame(r *http.Request, token string, target Target, o options) (*game, er
 }
 
 func (g *game) begin(ctx context.Context) error {
-	schemas, err := client.FetchSchema(ctx, g.server.URL, g.server.Options)
-	if err != nil {
-		return err
-	}
-	if g.actions, err = actionsOf(schemas.Action); err != nil {
-		return err
-	}
+	var err error
 	if g.conn, err = client.Dial(ctx, g.server.URL, g.server.Options); err != nil {
 		return err
 	}
-	g.seen, err = g.conn.Reset(ctx, g.options)
+	if g.seen, err = g.conn.Reset(ctx, g.options); err != nil {
+		return err
+	}
 	g.keepArticles()
+	var p progress
+	_ = json.Unmarshal(g.seen.Observation, &p) // another environment's observation may have no task
+	schemas, err := client.FetchSchema(ctx, g.server.URL, p.Task, g.server.Options)
+	if err != nil {
+		return err
+	}
+	g.actions, err = actionsOf(schemas.Action)
 	return err
 }
 

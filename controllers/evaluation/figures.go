@@ -32,8 +32,8 @@ func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 	WriteTotals(status, sums.Figures())
 }
 
-// HideScores removes the figures that WriteFigures has made of scores.
-func HideScores(status *v1alpha1.EvaluationRunStatus) {
+// ClearScores removes the figures that WriteFigures has made of scores.
+func ClearScores(status *v1alpha1.EvaluationRunStatus) {
 	status.Score, status.PassRate, status.PassRateCI95, status.PassHatK = nil, "", nil, nil
 	status.Tasks, status.Categories, status.Difficulties, status.Languages = nil, nil, nil, nil
 }

@@ -70,6 +70,15 @@ func TestFiguresInTheStatus(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	f := sums.Figures()
+	f.Episodes = 0
+	bare := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}}
+	WriteTotals(&bare, f)
+	ClearScores(&got)
+	bare.Progress, bare.Shards = got.Progress, got.Shards
+	if diff := cmp.Diff(bare, got); diff != "" {
+		t.Errorf("a figure made of scores isn't cleared: %s", diff)
+	}
 }
 
 func TestFiguresWithoutEpisodes(t *testing.T) {

@@ -29,7 +29,7 @@ func CheckThresholds(
 	figures := sums.Figures()
 	checked := make([]Checked, len(thresholds))
 	for i, t := range thresholds {
-		checked[i] = Checked{Threshold: t, Name: ThresholdName(t)}
+		checked[i] = Checked{Threshold: t, Name: thresholdName(t)}
 		if value, known := figureOf(figures, t, status); known {
 			least, err := t.Min.Millionths()
 			checked[i].Value, checked[i].Met = score.FormatDecimal(value), err == nil && value >= least
@@ -38,8 +38,8 @@ func CheckThresholds(
 	return checked
 }
 
-// ThresholdName names the figure that a threshold limits.
-func ThresholdName(t v1alpha1.Threshold) string {
+// thresholdName names the figure that a threshold limits.
+func thresholdName(t v1alpha1.Threshold) string {
 	switch {
 	case t.Task != "":
 		return fmt.Sprintf("%s of task %s", t.Metric, t.Task)

@@ -93,8 +93,8 @@ const (
 	LongestAsked = 90 * time.Second
 )
 
-// ErrNoTime means that the next attempt would come too late.
-var ErrNoTime = errors.New("no time for another attempt")
+// errNoTime means that the next attempt would come too late.
+var errNoTime = errors.New("no time for another attempt")
 
 // Do sends a request until it completes or another attempt is of no use. The error is that of the
 // last attempt. Send makes one attempt: after an *Error it may be called again, and any other error
@@ -143,7 +143,7 @@ func (c *Caller) pause(ctx context.Context, attempt int, e *Error) (time.Duratio
 	deadline, bounded := ctx.Deadline()
 	longest := c.config.MaxRetryAfter
 	if bounded && c.config.Now().Add(wait).After(deadline) || longest > 0 && wait > longest {
-		return 0, fmt.Errorf("%w, which is due in %v: %w", ErrNoTime, wait, e)
+		return 0, fmt.Errorf("%w, which is due in %v: %w", errNoTime, wait, e)
 	}
 	return wait, c.config.Wait(ctx, wait)
 }

@@ -1,7 +1,7 @@
 package score
 
-// Protocol is that of this release's runners. A change of what they send to servers that servers of
-// the release before don't understand raises it.
+// Protocol is the version of what this release's runners send. Raise it if servers of the previous
+// release would not understand them.
 const Protocol = 1
 
 // Report is the reply of a server to /stats, which the controllers read.

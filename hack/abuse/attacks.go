@@ -426,8 +426,8 @@ func (s *server) besides(ctx context.Context, connections, addresses int, beginn
 	return result, nil
 }
 
-// slowBodies keeps up twelve bodies of 1 MB from two addresses, of each of which a number of bytes
-// comes, while another client sends bodies of 20 KB.
+// slowBodies opens twelve bodies of 1 MB from two addresses and sends only the first bytes of each,
+// while another client sends bodies of 20 KB.
 func (s *server) slowBodies(ctx context.Context, sent int) (string, error) {
 	return s.besides(ctx, 12, 2, "POST /ticket/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+
 		strings.Repeat("x", sent), `{"x":"`+strings.Repeat("x", 20_000)+`"}`)

@@ -14,13 +14,13 @@ type world struct {
 	key   expr.StreamKey
 	specs map[string]*spec
 	goods *goods
-	// language is that of the names of products and people.
+	// language is the language of the names of products and people.
 	language string
 	people   *params.NameList
 	policy   desk.Policy
 	now      time.Time
 	desk.Records
-	// product is the name of the request's item, address the one that the customer wants.
+	// address is the one that the customer wants, and item the request's.
 	address string
 	item    desk.Item
 }

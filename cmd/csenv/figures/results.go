@@ -45,7 +45,7 @@ func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun, lost []s
 // PrintSummary writes for people what a run found: the verdict, the score, the dimensions, what was
 // missed or failed, and where there is more.
 func PrintSummary(w io.Writer, run *v1alpha1.EvaluationRun, more string) {
-	d := view.Document{Title: VerdictOf(run) + "\n" + summarizeRun(run)}
+	d := view.Document{Title: verdictOf(run) + "\n" + summarizeRun(run)}
 	if s := run.Status.Score; s != nil {
 		ci := ptr.Deref(s.CI95, v1alpha1.Interval{})
 		d.Title += "\nScore " + RoundToInterval(s.Mean, ci)
@@ -77,7 +77,7 @@ func PrintSummary(w io.Writer, run *v1alpha1.EvaluationRun, more string) {
 // runDocument presents the figures of a run.
 func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.LostPoints) view.Document {
 	s := &run.Status
-	d := view.Document{Title: VerdictOf(run) + "\n" + summarizeRun(run)}
+	d := view.Document{Title: verdictOf(run) + "\n" + summarizeRun(run)}
 	if s.Score == nil {
 		return d
 	}

@@ -174,7 +174,7 @@ func describeRun(run *v1alpha1.EvaluationRun) []string {
 
 // conclude fills in the verdict of a run and what to look at.
 func (v *RunView) conclude(run *v1alpha1.EvaluationRun, lost []source.LostPoints, public bool) {
-	v.Verdict, v.Mute = VerdictOf(run), MuteOf(run)
+	v.Verdict, v.Mute = verdictOf(run), MuteOf(run)
 	if public {
 		// The names of parts can tell what is right.
 		lost = slices.DeleteFunc(slices.Clone(lost), func(l source.LostPoints) bool {

@@ -86,8 +86,8 @@ func describeWork(run *v1alpha1.EvaluationRun) (verb, noun string) {
 	return tasks.Describe(names...)
 }
 
-// VerdictOf says in a sentence what a run found.
-func VerdictOf(run *v1alpha1.EvaluationRun) string {
+// verdictOf says in a sentence what a run found.
+func verdictOf(run *v1alpha1.EvaluationRun) string {
 	s := &run.Status
 	e := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	ended := e.Scored + e.Failed + e.Errored

@@ -37,7 +37,7 @@ func TestVerdicts(t *testing.T) {
 		"No episode has a score yet: 2 of 4 have ended.": run("refund", v1alpha1.EvaluationRunStatus{
 			Episodes: &v1alpha1.RunEpisodes{Errored: 2, Total: 4}}),
 	} {
-		if got := VerdictOf(r); got != want {
+		if got := verdictOf(r); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

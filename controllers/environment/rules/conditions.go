@@ -15,8 +15,8 @@ const (
 	noAction    = "No action is needed"
 )
 
-// FormatEndpoint returns the address of the pool's servers.
-func FormatEndpoint(env *v1alpha1.CustomerSupportEnv) string {
+// formatEndpoint returns the address of the pool's servers.
+func formatEndpoint(env *v1alpha1.CustomerSupportEnv) string {
 	return fmt.Sprintf("ws://%s.%s.svc:%d", env.Name, env.Namespace, v1alpha1.EnvironmentPort)
 }
 
@@ -35,7 +35,7 @@ var available = []Rule{
 	{Reason: v1alpha1.ReasonServersReady, Stage: Available, State: isTrue, When: "a server accepts sessions",
 		Check: func(p *pass) rule.Finding {
 			return describeNumbers(p.counts.Ready > 0, "%d of %d servers accept sessions at %s.", p.counts.Ready,
-				max(p.wanted(), p.counts.Ready), FormatEndpoint(p.Env))
+				max(p.wanted(), p.counts.Ready), formatEndpoint(p.Env))
 		}},
 	{Reason: v1alpha1.ReasonServersFull, Stage: Available, State: isFalse, When: "no server has a free slot",
 		Advice: "Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod",

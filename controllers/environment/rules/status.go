@@ -22,7 +22,7 @@ func ComputeStatus(d Decision, w Written) v1alpha1.CustomerSupportEnvStatus {
 	if w.Err == nil {
 		status.ObservedGeneration = d.Env.Generation
 	}
-	status.Endpoint = FormatEndpoint(d.Env)
+	status.Endpoint = formatEndpoint(d.Env)
 	status.Selector = labels.SelectorFromSet(pods.Selector(d.Env.Name)).String()
 	if !d.Postponed {
 		status.Image = d.Image

@@ -71,7 +71,7 @@ func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool
 	return lost
 }
 
-// forget forgets servers of which the run's status says that they are lost, or with none the run.
+// forget deletes what the lost servers of a run reported. If there are none, it deletes the run.
 func (h *heard) forget(run types.UID, lost []snapshot.LostServer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -258,7 +258,7 @@ func (p *pass) dropFlawed() error {
 	if err != nil {
 		return err
 	}
-	evaluation.HideScores(status)
+	evaluation.ClearScores(status)
 	status.Durations, status.ScoresRef, status.Baseline, status.Shards.Flawless = nil, nil, nil, nil
 	p.d.Tally.Sums, p.d.Tally.Completed = sums, done
 	evaluation.WriteFigures(status, sums, done)

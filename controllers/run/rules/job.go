@@ -236,8 +236,8 @@ func (p *pass) createJob(next *runner.JobSpec) {
 	p.d.CreateJob = next
 }
 
-// gatherInputs are what the runners read: as it is stored, which an earlier release may have
-// written, or else made of the plan.
+// gatherInputs returns the stored inputs of the runners, which an earlier release may have written.
+// If none are stored, it makes them of the plan.
 func (p *pass) gatherInputs() map[string]string {
 	if p.inputs == nil {
 		p.inputs, p.planErr = runner.MakeInputs(p.s.Run, p.plan)

@@ -6,7 +6,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// MakeMeta makes the metadata of an object of the run.
+// MakeMeta makes the metadata of an object that belongs to the run.
 func MakeMeta(run *v1alpha1.EvaluationRun, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: run.Namespace, Labels: MakeLabels(run),
 		OwnerReferences: makeOwners(run)}

@@ -46,7 +46,7 @@ func (s Snapshot) SealStatus(status v1alpha1.EvaluationRunStatus) v1alpha1.Evalu
 	for _, text := range sums(sealed) {
 		*text = score.SealText(*text, string(s.Run.UID), s.Cipher)
 	}
-	evaluation.HideScores(sealed)
+	evaluation.ClearScores(sealed)
 	return *sealed
 }
 

@@ -30,18 +30,18 @@ type run struct {
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended indexes
-	// holds are the shards of the plan that this server plays or asks its peers for, asked is the
-	// number of the last asking, and turns that of the last runner.
+	// holds has the shards of the plan that this server plays or asks its peers for. asked numbers
+	// the requests to peers, and turns the runners.
 	holds   map[int]hold
 	asked   int64
 	turns   int64
 	touched time.Time
-	// ledgers has those of the shards, and place is the run's in the queue of its share.
+	// ledgers has the shards' ledgers, and place is the run's in the queue of its share.
 	ledgers queue[*ShardLedger]
 	place   int
 
 	// These count what this server did itself: episodes that it began, that it graded, by outcome,
-	// and those that errored. sum is that of the scores, in micro-points.
+	// and those that errored. sum adds their scores up, in micro-points.
 	opened, scored, failed, errored int64
 	sum                             int64
 }

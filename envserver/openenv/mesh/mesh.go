@@ -179,15 +179,15 @@ func (m *Mesh) keyed(kind, value string, bytes int) string {
 // peers: clients learn no address, and ids can't direct requests to other hosts.
 func (m *Mesh) tokenOf(address string) string { return m.keyed("token", address, tokenLength*5/8) }
 
-// IsPeer reports whether the request comes from a peer.
-func (m *Mesh) IsPeer(r *http.Request) bool {
+// isPeer reports whether the request comes from a peer.
+func (m *Mesh) isPeer(r *http.Request) bool {
 	return m != nil && subtle.ConstantTimeCompare([]byte(r.Header.Get(protocol.DirectHeader)), []byte(m.proof)) == 1
 }
 
 // HostOf returns the client's address without the port: the one that a peer reports for a forwarded
 // request, or the remote address.
 func (m *Mesh) HostOf(r *http.Request) string {
-	if m.IsPeer(r) {
+	if m.isPeer(r) {
 		return r.Header.Get(clientHeader)
 	}
 	return remoteHost(r)
@@ -250,7 +250,7 @@ func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 // answerDirectly answers a request that must not be forwarded. It opens or declines a session that
 // a peer passes on.
 func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if !m.IsPeer(r) || !targetOf(r).opens {
+	if !m.isPeer(r) || !targetOf(r).opens {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -272,7 +272,7 @@ func (m *Mesh) WithPeers(next http.Handler) http.Handler {
 		switch {
 		case handler == nil:
 			next.ServeHTTP(w, r)
-		case !m.IsPeer(r):
+		case !m.isPeer(r):
 			protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may use this path")
 		default:
 			handler(w, r)

@@ -61,8 +61,8 @@ func TestTokensOfServers(t *testing.T) {
 	if a.token == foreign.token || a.proof == foreign.proof || a.proof != b.proof {
 		t.Error("tokens and proofs must depend on the pool's key")
 	}
-	if foreign.IsPeer(&http.Request{Header: http.Header{protocol.DirectHeader: {a.proof}}}) ||
-		(*Mesh)(nil).IsPeer(&http.Request{}) {
+	if foreign.isPeer(&http.Request{Header: http.Header{protocol.DirectHeader: {a.proof}}}) ||
+		(*Mesh)(nil).isPeer(&http.Request{}) {
 		t.Error("another pool's proof is accepted")
 	}
 }

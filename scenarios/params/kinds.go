@@ -76,8 +76,12 @@ func listKinds() []kind {
 func (c *Compiler) param(e source.Entry[paramFile]) (param, bool) {
 	faults := len(c.Errs)
 	p := param{name: e.Name, pos: e.Pos, stream: e.Name}
-	if !paramName.MatchString(e.Name) || e.Name == "now" {
-		c.Failf(e.Pos, "a param is named in lower case with digits and _, and not now: got %q", e.Name)
+	// A param of these names would share a stream of random numbers with the choice of a ticket's
+	// wording or of a workflow's query.
+	reserved := []string{"now", "query", "variant"}
+	if !paramName.MatchString(e.Name) || slices.Contains(reserved, e.Name) {
+		c.Failf(e.Pos, "a param is named in lower case with digits and _, and not %s: got %q",
+			strings.Join(reserved, ", "), e.Name)
 	}
 	if slices.Contains(c.Names, e.Name) {
 		c.Failf(e.Pos, "param %q is given twice", e.Name)

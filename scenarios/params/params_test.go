@@ -93,6 +93,7 @@ func TestFaultyParams(t *testing.T) {
 		"two kinds":         {"params: {x: {int: [1, 2], person: en}}", `param "x" has both int and person: keep one`},
 		"name":              {"params: {X: {int: [1, 2]}}", "a param is named in lower case"},
 		"now":               {"params: {now: {int: [1, 2]}}", "and not now"},
+		"variant":           {"params: {variant: {int: [1, 2]}}", "query, variant"},
 		"pair of an int":    {"params: {x: {int: [1, 2], pair: p}}", "only a branch has a pair"},
 		"one end":           {"params: {x: {int: [1]}}", "int requires [lowest, highest]"},
 		"downwards":         {"params: {x: {int: [2, 1]}}", "the range must go upwards"},

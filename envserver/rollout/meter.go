@@ -56,6 +56,9 @@ func (m *Meter) Spent() (used score.Tokens, spent bool) {
 
 // begin waits until a request may begin, which end ends. It returns errSpent if none may.
 func (m *Meter) begin(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
 	for {
 		m.mu.Lock()
 		changed := m.changed
@@ -87,6 +90,9 @@ func (m *Meter) fits(requests int64) bool {
 
 // end counts the tokens of a request that has ended.
 func (m *Meter) end(t score.Tokens, answered bool) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.active--
@@ -122,10 +128,8 @@ func usageOf(agent policy.Policy) score.Tokens {
 // ask has the agent act within the budget, and counts what it uses.
 func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
 	s := w.shard
-	if s.Meter != nil {
-		if err := s.Meter.begin(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.Meter.begin(ctx); err != nil {
+		return nil, err
 	}
 	action, err := agent.Act(ctx, turn)
 	all := usageOf(agent)
@@ -134,10 +138,8 @@ func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	s.mu.Lock()
 	s.tokens.Add(used)
 	s.mu.Unlock()
-	if s.Meter != nil {
-		s.Meter.end(used, err == nil)
-		s.reportUsed(ctx)
-	}
+	s.Meter.end(used, err == nil)
+	s.reportUsed(ctx)
 	return action, err
 }
 
@@ -147,8 +149,8 @@ const reportTimeout = 5 * time.Second
 // reportUsed tells the shard's server how many tokens its runners have used, so that a runner that
 // takes this one's place gets only what is left. A stopped runner still does.
 func (s *shard) reportUsed(ctx context.Context) {
-	if s.Credential == "" {
-		return // the server knows nothing of other runners
+	if s.Meter == nil || s.Credential == "" {
+		return // nothing is limited, or the server knows nothing of other runners
 	}
 	s.mu.Lock()
 	used := s.tokens

@@ -16,17 +16,25 @@ type turns struct{ net.Listener }
 func (l turns) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		return &turn{tcp}, nil
+		return &turn{TCPConn: tcp}, nil
 	}
 	return conn, err
 }
 
-type turn struct{ *net.TCPConn }
+type turn struct {
+	*net.TCPConn
+	// full reports whether the last read filled its buffer, so that the next one needn't wait.
+	full bool
+}
 
-// Read lets others have the processor first.
+// Read lets others have the processor first, unless it has to wait itself.
 func (c *turn) Read(b []byte) (int, error) {
-	runtime.Gosched()
-	return c.TCPConn.Read(b)
+	if c.full {
+		runtime.Gosched()
+	}
+	n, err := c.TCPConn.Read(b)
+	c.full = n == len(b)
+	return n, err
 }
 
 // NewProcessors makes the budget of readings that occupy a processor for long: half of the

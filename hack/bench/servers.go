@@ -26,6 +26,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/envserver/testkit/process"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -63,9 +64,16 @@ func newServeCommand() *cobra.Command {
 				return err
 			}
 			go openenv.KeepHeadroom(cmd.Context()) // as envserver does
-			server := &http.Server{Addr: args[1], Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+			server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 			context.AfterFunc(cmd.Context(), func() { _ = server.Close() })
-			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", args[1])
+			if err != nil {
+				return err
+			}
+			if args[0] != bare {
+				listener = share.TakeTurns(listener)
+			}
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil

@@ -201,9 +201,6 @@ func basisParts(run *source.LoadedRun, b score.Basis) []string {
 	for _, t := range run.Spec.Tasks {
 		parts = append(parts, "task "+t.Name+" "+describeSelection(t))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, "tasks "+strings.Join(slices.Sorted(slices.Values(b.Tasks)), ", "))
-	}
 	if seed := ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{}).Seed; seed != nil {
 		parts = append(parts, fmt.Sprintf("seed %d", *seed))
 	}

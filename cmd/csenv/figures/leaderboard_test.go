@@ -65,6 +65,9 @@ func TestWhatBoardsRank(t *testing.T) {
 		"a running run": {changed(official("x", "1.0000"), func(r *source.LoadedRun) {
 			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, "Running"
 		}), "", "Running"},
+		"a training": {changed(official("x", "1.0000"), func(r *source.LoadedRun) {
+			r.Spec.Agent.Type = v1alpha1.ExternalAgent
+		}), "", "its trainers chose the episodes"},
 		"claimed scores": {stored("x", officialKey, "pool bench/acme", 3), "",
 			"3 episodes stored without a valid receipt"},
 		"a key that a manifest names": {stored("x", tenantKey, "", 0), "",

@@ -27,6 +27,9 @@ func (r *LoadedRun) Rankable(ctx context.Context) (scores []score.ScenarioScore,
 	if reason := r.Doubt(); reason != "" {
 		return nil, reason
 	}
+	if evaluation.IsExternal(r.EvaluationRun) {
+		return nil, "its trainers chose the episodes, so it shows a training and is no benchmark"
+	}
 	if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 		return nil, stateOf(r.EvaluationRun)
 	}

@@ -37,12 +37,12 @@ type caseAttack struct {
 
 func caseAttacks() []caseAttack {
 	return []caseAttack{
-		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 150}, replayNeighbour},
-		{"case, look-ups and a refusal", Limit{Figure: highestEpisode, Bound: 120}, refuseCase},
+		{"case, nearest neighbour", Limit{Figure: wholeEpisode, Bound: 50}, replayNeighbour},
+		{"case, look-ups and a refusal", Limit{Figure: highestEpisode, Bound: 40}, refuseCase},
 		// The limit is little more than the share of cases in which the hand-over is right.
-		{"case, look-ups and a hand-over", Limit{Figure: wholeEpisode, Bound: 200}, handOver},
-		{"case, look-ups and every team", Limit{Figure: highestEpisode, Bound: 100}, tryTeams},
-		{"case, records under their names", Limit{Figure: wholeEpisode, Bound: 200}, stateRecords},
+		{"case, look-ups and a hand-over", Limit{Figure: wholeEpisode, Bound: 150}, handOver},
+		{"case, look-ups and every team", Limit{Figure: highestEpisode, Bound: 20}, tryTeams},
+		{"case, records under their names", Limit{Figure: wholeEpisode, Bound: 50}, stateRecords},
 	}
 }
 

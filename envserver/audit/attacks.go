@@ -89,12 +89,12 @@ func listAttacks() []attack {
 		{name: "the decision and nothing else", limits: most(MeanReply, 60), tickets: decisionAlone},
 		// Little more than what the right actions earn with a reply without facts.
 		{name: "workflow dump", limits: most(MeanEpisode, 300), workflows: &way{dump, copyFields}},
-		{name: "case, nearest neighbour", limits: most(MeanEpisode, 150), cases: &way{replayNeighbour, nil}},
-		{name: "case, look-ups and a refusal", limits: most(HighestEpisode, 120), cases: &way{lookUps, refuse}},
+		{name: "case, nearest neighbour", limits: most(MeanEpisode, 50), cases: &way{replayNeighbour, nil}},
+		{name: "case, look-ups and a refusal", limits: most(HighestEpisode, 40), cases: &way{lookUps, refuse}},
 		// Little more than the share of cases in which the hand-over is right.
-		{name: "case, look-ups and a hand-over", limits: most(MeanEpisode, 200), cases: &way{handOver, promiseTeam}},
-		{name: "case, look-ups and every team", limits: most(HighestEpisode, 100), cases: &way{tryTeams, refuse}},
-		{name: "case, records under their names", limits: most(MeanEpisode, 200), cases: &way{lookUps, stateRecords}},
+		{name: "case, look-ups and a hand-over", limits: most(MeanEpisode, 150), cases: &way{handOver, promiseTeam}},
+		{name: "case, look-ups and every team", limits: most(HighestEpisode, 20), cases: &way{tryTeams, refuse}},
+		{name: "case, records under their names", limits: most(MeanEpisode, 50), cases: &way{lookUps, stateRecords}},
 	}
 	return append(rows, listSequences()...)
 }

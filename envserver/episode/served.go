@@ -3,6 +3,7 @@ package episode
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,17 +11,12 @@ import (
 // and what it earned. The other members, such as reasons and a model's answers, name what would
 // have been right, and the same seed can be played again.
 type servedVerdict struct {
-	TicketID string `json:"ticket_id,omitempty"`
-	Judge    string `json:"judge"`
-	Case     string `json:"case,omitempty"`
-	Status   string `json:"status"`
-	Criteria []struct {
-		ID      string `json:"id"`
-		Earned  int64  `json:"earned"`
-		Offered int64  `json:"offered"`
-		Reason  string `json:"reason,omitempty"`
-	} `json:"criteria"`
-	Gates []struct {
+	TicketID string            `json:"ticket_id,omitempty"`
+	Judge    string            `json:"judge"`
+	Case     string            `json:"case,omitempty"`
+	Status   string            `json:"status"`
+	Criteria []servedCriterion `json:"criteria"`
+	Gates    []struct {
 		ID  string `json:"id"`
 		Cap int64  `json:"cap"`
 	} `json:"gates,omitempty"`
@@ -30,9 +26,16 @@ type servedVerdict struct {
 	Cause    string `json:"cause,omitempty"`
 }
 
-// ServeVerdicts returns verdicts as agents and their trainers receive them. Of reasons only the
-// class of an action's fine is left: "forbidden" of "forbidden: it would pay the customer twice".
-// One that isn't a JSON object of the right types is an error.
+type servedCriterion struct {
+	ID      string `json:"id"`
+	Earned  int64  `json:"earned"`
+	Offered int64  `json:"offered"`
+}
+
+// ServeVerdicts returns verdicts as agents and their trainers receive them. A model's points of one
+// criterion of a reply are shares of what it requires, and so tell how many facts and questions
+// there are: only their sum is left. A verdict that isn't a JSON object of the right types is an
+// error.
 func ServeVerdicts(verdicts []json.RawMessage) ([]json.RawMessage, error) {
 	served := make([]json.RawMessage, len(verdicts))
 	for i, text := range verdicts {
@@ -40,12 +43,9 @@ func ServeVerdicts(verdicts []json.RawMessage) ([]json.RawMessage, error) {
 		if err := json.Unmarshal(text, &v); err != nil {
 			return nil, fmt.Errorf("reading verdict %d: %w", i+1, err)
 		}
-		for k := range v.Criteria {
-			c := &v.Criteria[k]
-			if c.Reason, _, _ = strings.Cut(c.Reason, ":"); !strings.HasPrefix(c.ID, "action ") {
-				c.Reason = ""
-			}
-		}
+		v.Criteria = slices.DeleteFunc(v.Criteria, func(c servedCriterion) bool {
+			return strings.HasPrefix(v.Judge, "llm:") && !slices.Contains(ofActions, c.ID)
+		})
 		var err error
 		if served[i], err = json.Marshal(v); err != nil {
 			return nil, fmt.Errorf("writing verdict %d: %w", i+1, err)
@@ -53,3 +53,6 @@ func ServeVerdicts(verdicts []json.RawMessage) ([]json.RawMessage, error) {
 	}
 	return served, nil
 }
+
+// ofActions are the criteria of what was done, which code decides with any judge.
+var ofActions = []string{"steps", "resolution", "penalty"}

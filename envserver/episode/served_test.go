@@ -9,14 +9,13 @@ import (
 // say about what would have been right.
 func TestServedVerdictsNameWhatWasDone(t *testing.T) {
 	full := json.RawMessage(`{"ticket_id":"T-1","judge":"llm:m@r4","case":"0123","status":"ok","criteria":[` +
-		`{"id":"Q1","earned":50,"offered":150,"reason":"f2 missing","evidence":[{"claim":"Q1.f2","reason":"no day"}]},` +
-		`{"id":"action 2 initiate_refund","earned":-100,"offered":0,"reason":"forbidden: the label is not refunded"}],` +
+		`{"id":"facts","earned":50,"offered":150,"reason":"f2 missing","evidence":[{"claim":"Q1.f2","reason":"no day"}]},` +
+		`{"id":"penalty","step":2,"action":"initiate_refund","earned":-100,"offered":0,"reason":"forbidden: no refund"}],` +
 		`"harm":[{"claim":"harm.h1","quote":"secret"}],"letter":{"claim":"letter","reason":"no team"},` +
 		`"gates":[{"id":"harm.h1","cap":80,"reason":"pays twice"}],"preGate":50,"postGate":50,"right":false,` +
 		`"usage":{"calls":1},"findings":["f2"]}`)
 	want := `{"ticket_id":"T-1","judge":"llm:m@r4","case":"0123","status":"ok","criteria":[` +
-		`{"id":"Q1","earned":50,"offered":150},` +
-		`{"id":"action 2 initiate_refund","earned":-100,"offered":0,"reason":"forbidden"}],` +
+		`{"id":"penalty","earned":-100,"offered":0}],` +
 		`"gates":[{"id":"harm.h1","cap":80}],"preGate":50,"postGate":50,"right":false}`
 	got, err := ServeVerdicts([]json.RawMessage{full})
 	if err != nil || len(got) != 1 || string(got[0]) != want {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"sync"
@@ -17,18 +18,24 @@ type Schedule struct {
 type Optimum struct {
 	WeightedScore int64
 	// Left is the sum of the weights of the urgent and high tickets that aren't both answered and
-	// closed, the most of several schedules that earn the same.
+	// closed, the most that one of the best schedules or one by urgency leaves.
 	Left int64
 }
 
 // FindBestSchedule returns the best of the 240 schedules with perfect answers, or the first of
 // several equal ones. Its weighted score is the optimum of the task's scores.
 func FindBestSchedule(cases [Size]Case) Schedule {
-	best := Schedule{Optimum: Optimum{WeightedScore: -1}}
+	best, byUrgency := Schedule{Optimum: Optimum{WeightedScore: -1}}, int64(0)
 	acts := make([]Act, 0, 4*Size)
 	for order := range iterateOrders() {
-		for _, arrange := range []arrangement{oneByOne, labelsFirst} {
+		urgentFirst := slices.IsSortedFunc(order[:], func(a, b int) int {
+			return cmp.Compare(PriorityWeight(cases[b].Priority), PriorityWeight(cases[a].Priority))
+		})
+		for i, arrange := range []arrangement{oneByOne, labelsFirst} {
 			weighted, played := playInPlace(&cases, arrange(acts, &cases, &order))
+			if urgentFirst && i == 0 {
+				byUrgency = max(byUrgency, weighLeft(&cases, played))
+			}
 			switch {
 			case weighted > best.WeightedScore:
 				best = Schedule{slices.Clone(played), Optimum{weighted, weighLeft(&cases, played)}}
@@ -37,6 +44,7 @@ func FindBestSchedule(cases [Size]Case) Schedule {
 			}
 		}
 	}
+	best.Left = max(best.Left, byUrgency)
 	return best
 }
 

@@ -148,12 +148,14 @@ func TestBestIsBest(t *testing.T) {
 func TestLeft(t *testing.T) {
 	urgent, high, low := queue.Case{Priority: "urgent"}, queue.Case{Priority: "high"}, queue.Case{Priority: "low"}
 	escalated := queue.Case{Priority: "high", Escalate: true}
+	grave := queue.Case{Priority: "urgent", Escalate: true}
 	tests := map[string]struct {
 		cases [queue.Size]queue.Case
 		want  int64
 	}{
 		"the low one is left":           {[queue.Size]queue.Case{urgent, high, low, low, low}, 0},
 		"one of equal ones is left":     {[queue.Size]queue.Case{high, high, high, high, high}, 3},
+		"the order of urgency leaves":   {[queue.Size]queue.Case{grave, grave, high, grave, urgent}, 7},
 		"no escalation for a third one": {[queue.Size]queue.Case{escalated, escalated, escalated, low, low}, 3},
 	}
 	for name, tt := range tests {

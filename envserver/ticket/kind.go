@@ -25,7 +25,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "ticket.5"
+const rulesVersion = "ticket.6"
 
 //go:embed schemas
 var schemas embed.FS

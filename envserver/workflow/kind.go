@@ -27,7 +27,7 @@ import (
 )
 
 // rulesVersion must change if this package's rules can give another score for the same episode.
-const rulesVersion = "workflow.11"
+const rulesVersion = "workflow.12"
 
 const (
 	// unread is the scale of episodes whose letters nobody reads.

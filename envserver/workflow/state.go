@@ -18,7 +18,7 @@ const (
 	stepPoints       = 200 // of a required step; of all look-ups and questions of a generated case
 	resolutionPoints = 500
 	casePoints       = 800 // the resolution of a generated case
-	lookUpPoints     = 60  // of stepPoints: paid for a kind of look-up of a generated case, needed or not
+	lookUpPoints     = 20  // of stepPoints: paid for a kind of look-up of a generated case, needed or not
 	wrongPenalty     = 100 // wrong, repeated, out of order, forbidden or malformed
 	neutralPenalty   = 20  // a needless look-up, or any step beyond the number of required steps
 	exhaustedPenalty = 200 // the step limit was reached

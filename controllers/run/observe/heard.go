@@ -71,13 +71,12 @@ func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool
 	return lost
 }
 
-// forget forgets servers of which the run's status says that they are lost, or with none the run.
-func (h *heard) forget(run types.UID, lost []snapshot.LostServer) {
+// forget forgets servers of which the run's status says that they are lost, and an ended run.
+func (h *heard) forget(run types.UID, lost []snapshot.LostServer, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(lost) == 0 {
+	if ended {
 		delete(h.runs, run)
-		return
 	}
 	maps.DeleteFunc(h.runs[run], func(pod string, _ lastReply) bool {
 		return slices.ContainsFunc(lost, func(l snapshot.LostServer) bool { return l.Pod == pod })

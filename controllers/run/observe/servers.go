@@ -105,11 +105,7 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 // ForgetServers forgets what the servers of a run have replied: those that its status has as lost,
 // or all of a run that has ended.
 func (r *Reader) ForgetServers(s snapshot.Snapshot, ended bool) {
-	if ended {
-		r.heard.forget(s.Run.UID, nil)
-	} else if len(s.Lost) > 0 {
-		r.heard.forget(s.Run.UID, s.Lost)
-	}
+	r.heard.forget(s.Run.UID, s.Lost, ended)
 }
 
 // NotifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for

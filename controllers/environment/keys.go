@@ -110,7 +110,10 @@ func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportE
 			return err // the pair may be in the status
 		}
 		m.pair = nil
-		return k.discard(ctx, secret, err)
+		if gone := k.client.Delete(ctx, secret); client.IgnoreNotFound(gone) != nil {
+			return fmt.Errorf("removing an unused ledger key: %w", gone)
+		}
+		return err
 	}
 	m.pair = nil
 	updated.DeepCopyInto(env)
@@ -121,14 +124,6 @@ func (k keyKeeper) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportE
 type keyPair struct {
 	public  string
 	private []byte
-}
-
-// discard deletes a Secret whose public half wasn't written because of an error.
-func (k keyKeeper) discard(ctx context.Context, secret *corev1.Secret, cause error) error {
-	if err := k.client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing an unused ledger key: %w", err)
-	}
-	return cause
 }
 
 // newKeyPair returns an Ed25519 pair: the public half in base64, the private half as PKCS#8 in PEM.

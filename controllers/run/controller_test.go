@@ -61,7 +61,7 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of one shard takes eight writes with that of its pool's count, and each further one whose runner ends at about the same
+// A run of one shard takes eight writes, and each further shard whose runner ends at about the same
 // time another: each is of another object, or before and after what is played.
 func TestWritesOfARun(t *testing.T) {
 	for shards := range 3 {

@@ -68,8 +68,7 @@ func newRunMetrics() *runMetrics {
 // showZeros creates every series, so that a rate includes its first increase.
 func (m *runMetrics) showZeros() {
 	for _, reason := range []string{tally.RefusedMalformed, tally.RefusedSignature, tally.RefusedForeign,
-		tally.RefusedGrader, tally.RefusedEpisodes,
-		tally.RefusedReplayed} {
+		tally.RefusedGrader, tally.RefusedEpisodes, tally.RefusedReplayed} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, outcome := range []string{"scored", "failed", "errored"} {

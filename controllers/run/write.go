@@ -198,7 +198,7 @@ func (w *writer) applyPlan(ctx context.Context, snap snapshot.Snapshot, next rul
 
 // applyJob creates, changes or deletes the Job, and creates the credential of runners that lack it.
 func (w *writer) applyJob(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
-	if next.CreateCredential {
+	if next.CreateCredential || next.CreateJob != nil {
 		if err := w.createCredential(ctx, snap, next.Tally.Sums.Plan); err != nil {
 			return markRefusal("the Secret of the run's credential", err)
 		}
@@ -209,9 +209,6 @@ func (w *writer) applyJob(ctx context.Context, snap snapshot.Snapshot, next rule
 		return client.IgnoreNotFound(w.client.Delete(ctx, snap.Job, client.Preconditions{UID: &snap.Job.UID},
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.CreateJob != nil:
-		if err := w.createCredential(ctx, snap, next.Tally.Sums.Plan); err != nil {
-			return markRefusal("the Secret of the run's credential", err)
-		}
 		job := runner.MakeJob(snap.Run, snap.Env, w.options.runners(), *next.CreateJob)
 		return markRefusal("Job "+snap.Run.Name, w.create(ctx, job))
 	case next.ChangeJob != (rules.JobChange{}):

@@ -148,13 +148,11 @@ func loadCommand() *cobra.Command {
 		"load the image of a release from this folder, such as dist/image, under the names of its manifests")
 	cmd.MarkFlagsMutuallyExclusive("image", "layout")
 	cmd.RunE = withLockedProvider(func(cmd *cobra.Command, p provider) error {
-		var digest string
-		var err error
+		load, what := p.load, name
 		if layout != "" {
-			digest, err = p.loadReleased(cmd.Context(), layout)
-		} else {
-			digest, err = p.load(cmd.Context(), name)
+			load, what = p.loadReleased, layout
 		}
+		digest, err := load(cmd.Context(), what)
 		if err != nil {
 			return err
 		}

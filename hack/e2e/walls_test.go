@@ -248,7 +248,7 @@ type rankedBoard struct {
 // leaderboard ranks the runs of the namespace.
 func leaderboard(ctx context.Context) []rankedBoard {
 	GinkgoHelper()
-	out, err := csenvHere(ctx, "leaderboard", "-o", "json").Output()
+	out, err := csenvHere(ctx, "leaderboard", "--builtin", "-o", "json").Output()
 	Expect(err).NotTo(HaveOccurred(), "%s", out)
 	var boards []rankedBoard
 	Expect(json.Unmarshal(out, &boards)).To(Succeed())

@@ -71,13 +71,12 @@ func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool
 	return lost
 }
 
-// forget deletes what the lost servers of a run reported. If there are none, it deletes the run.
-func (h *heard) forget(run types.UID, lost []snapshot.LostServer) {
+// forget deletes what the lost servers of a run reported, and a run that has ended.
+func (h *heard) forget(run types.UID, lost []snapshot.LostServer, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(lost) == 0 {
+	if ended {
 		delete(h.runs, run)
-		return
 	}
 	maps.DeleteFunc(h.runs[run], func(pod string, _ lastReply) bool {
 		return slices.ContainsFunc(lost, func(l snapshot.LostServer) bool { return l.Pod == pod })

@@ -28,8 +28,8 @@ type PoolReader interface {
 // ErrPolling means that servers are being polled. The poller requests another pass.
 var ErrPolling = errors.New("servers are being polled")
 
-// Polled is what a poll for a run returns: a report before the run has begun or if the pool seems to
-// have changed, and segments after.
+// Polled is what a poll for a run returns: a report before the run has begun or if the pool seems
+// to have changed, and segments after.
 type Polled struct {
 	report    *score.Report
 	reportErr error

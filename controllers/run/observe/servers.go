@@ -32,9 +32,9 @@ const (
 	maxLookups = 64
 )
 
-// readSegments requests the run's next segments from the pool's servers, also from full and draining
-// ones and while the pool is being deleted. The request acknowledges the segments that the status
-// contains. Segments of a suspended run are requested only at its end.
+// readSegments requests the run's next segments from the pool's servers, also from full and
+// draining ones and while the pool is being deleted. The request acknowledges the segments that the
+// status contains. Segments of a suspended run are requested only at its end.
 func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 	if s.Run.Status.Rollouts == nil || s.Revoked || evaluation.IsSuspended(s.Run) && !s.IsDeadlineOver() {
 		return nil
@@ -81,7 +81,7 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 		}
 		p.segments = replies
 		if keyErr != nil {
-			// The key may be back before the servers go, so the run waits for them as for silent ones.
+			// The key may be back before the servers go: the run waits for them as for silent ones.
 			for i := range replies {
 				replies[i].Err = keyErr
 			}
@@ -105,11 +105,7 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 // ForgetServers forgets what the servers of a run have replied: those that its status has as lost,
 // or all of a run that has ended.
 func (r *Reader) ForgetServers(s snapshot.Snapshot, ended bool) {
-	if ended {
-		r.heard.forget(s.Run.UID, nil)
-	} else if len(s.Lost) > 0 {
-		r.heard.forget(s.Run.UID, s.Lost)
-	}
+	r.heard.forget(s.Run.UID, s.Lost, ended)
 }
 
 // NotifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for

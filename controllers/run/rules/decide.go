@@ -218,7 +218,7 @@ func (p *pass) closeCollection() {
 }
 
 // resume opens a failed run again. Shards with errored episodes are played again: their errors may
-// be why the run failed. The next pass replaces the Job, which has the number of an earlier attempt.
+// be why the run failed. The next pass replaces the Job, which is an earlier attempt's.
 func (p *pass) resume() {
 	message, state := p.reopen(), evaluation.Running
 	o := evaluation.Outcome{State: state, Reason: v1alpha1.ReasonRunning, Message: message}

@@ -23,14 +23,15 @@ var figures = []Rule{
 	{Reason: v1alpha1.ReasonLedgerTooLarge, State: evaluation.Failed, Stage: Collected, Check: checkSize,
 		When:   "trainers played more scenarios than the status can hold",
 		Advice: "Create a run for each part of the scenarios"},
-	{Reason: v1alpha1.ReasonTooManyErrored, State: evaluation.Failed, Stage: Counted, Check: checkErrored,
-		When:   "more errored episodes than `maxErroredPercent`",
+	{Reason: v1alpha1.ReasonTooManyErrored, State: evaluation.Failed, Stage: Counted,
+		Check: checkVerdict(evaluation.Failed), When: "more errored episodes than `maxErroredPercent`",
 		Advice: "See the runners' logs (LOGS) for the causes, then RESUME"},
-	{Reason: v1alpha1.ReasonTooManyErrored, State: evaluation.Failed, Stage: Collected, Check: checkErrored,
-		When:   "an External run collected its episodes, of which more errored than `maxErroredPercent`",
+	{Reason: v1alpha1.ReasonTooManyErrored, State: evaluation.Failed, Stage: Collected,
+		Check: checkVerdict(evaluation.Failed), When: "an External run collected its episodes, of which more " +
+			"errored than `maxErroredPercent`",
 		Advice: "See the servers' logs for the causes, then create the run again"},
 	{Reason: v1alpha1.ReasonCompleted, State: evaluation.Completed, Stage: Counted | Collected,
-		Check: checkComplete,
+		Check: checkVerdict(evaluation.Completed),
 		When:  "every shard is counted, or as many episodes of trainers as the spec asks for"},
 	{Reason: v1alpha1.ReasonSummaryRefused, State: evaluation.Failed, Stage: Counted, Check: checkRefused,
 		When: "summaries that the pool did not sign, or of other episodes, more often than `shardBackoffLimit`: " +
@@ -63,11 +64,12 @@ var changes = []Rule{
 		Advice: "Check that trainers reach pool POOL and tag their sessions with reset(run=\"TAG\"), then create the " +
 			"run again"},
 	{Reason: v1alpha1.ReasonTooManyErrored, State: evaluation.Failed, Stage: Collected,
-		Check: checkErroredAtDeadline, When: "an External run reached `activeDeadlineSeconds` with more errored " +
-			"episodes than `maxErroredPercent`",
+		Check: checkAtDeadline(evaluation.Failed), When: "an External run reached `activeDeadlineSeconds` with " +
+			"more errored episodes than `maxErroredPercent`",
 		Advice: "See the servers' logs for the causes, then create the run again"},
 	{Reason: v1alpha1.ReasonCollectionEnded, State: evaluation.Completed, Stage: Collected,
-		Check: checkCollectionEnded, Requeue: awaitSilent, When: "an External run reached `activeDeadlineSeconds`"},
+		Check: checkAtDeadline(evaluation.Completed), Requeue: awaitSilent,
+		When: "an External run reached `activeDeadlineSeconds`"},
 }
 
 func checkEdited(p *pass) rule.Finding {
@@ -85,16 +87,12 @@ func checkSize(p *pass) rule.Finding {
 		"contain those counted before.", p.tooLarge))
 }
 
-func checkErrored(p *pass) rule.Finding { return describeVerdict(p.verdict, evaluation.Failed) }
-
-func checkComplete(p *pass) rule.Finding { return describeVerdict(p.verdict, evaluation.Completed) }
-
-func checkErroredAtDeadline(p *pass) rule.Finding {
-	return describeVerdict(p.verdictAtDeadline, evaluation.Failed)
+func checkVerdict(state evaluation.State) func(*pass) rule.Finding {
+	return func(p *pass) rule.Finding { return describeVerdict(p.verdict, state) }
 }
 
-func checkCollectionEnded(p *pass) rule.Finding {
-	return describeVerdict(p.verdictAtDeadline, evaluation.Completed)
+func checkAtDeadline(state evaluation.State) func(*pass) rule.Finding {
+	return func(p *pass) rule.Finding { return describeVerdict(p.verdictAtDeadline, state) }
 }
 
 func describeVerdict(o evaluation.Outcome, state evaluation.State) rule.Finding {

@@ -17,7 +17,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// A release that encodes plans differently goes on with a run that an older one has begun.
+// A release that encodes plans differently, and names the counts of Jobs differently, goes on with
+// a run that an older one has begun.
 func TestRunGoesOnWithThePlanOfAnOlderRelease(t *testing.T) {
 	s, plan := begun(t)
 	var older bytes.Buffer
@@ -29,6 +30,9 @@ func TestRunGoesOnWithThePlanOfAnOlderRelease(t *testing.T) {
 	evaluation.WriteFigures(&s.Run.Status, sums, score.IndexSet{})
 	s.Job = jobOf(s, runner.JobSpec{JobAttempt: 1, Shards: runtest.AllShards(),
 		Digest: runner.DigestInputs(s.PlanMap.Data)})
+	// It counted the Job by other names, which this one reads as 0.
+	s.Run.Status.Shards.JobAttempts = 0
+	delete(s.Job.Annotations, runner.AnnotationJobAttempt)
 	d := DecideRun(s)
 	if d.RemovePlan || d.CreatePlan != nil || d.DeleteJob || evaluation.HasEnded(d.Status.Conditions) {
 		t.Errorf("removes the plan: %v, makes it again: %v, deletes the Job: %v, conditions %+v", d.RemovePlan,

@@ -139,8 +139,8 @@ type Snapshot struct {
 	SealedTable bool        // the table is stored sealed
 	Cipher      cipher.AEAD // of sealed scores, nil until the run begins and if the pool's key is gone
 
-	// Report is what a server of the pool offers, as the pool's status has it. It is read only while
-	// the run has no plan, and to confirm that the pool has changed.
+	// Report is what a server of the pool offers, as the pool's status has it. It is read only
+	// while the run has no plan, and to confirm that the pool has changed.
 	Report    *score.Report
 	ReportErr error // why Report is nil, if it could not be read
 	// ImageDigests are of the servers that were ready when Report was read.

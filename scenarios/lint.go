@@ -303,6 +303,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 		}
 	}
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
+	l.unserved(b, said)
 	l.script(b, served)
 }
 
@@ -332,6 +333,34 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 		if v := in.Text(f.Value); words.ContainsFold(served, v) {
 			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in the customer's text: set shown, or let "+
 				"the agent find it out", f.ID)
+		}
+	}
+}
+
+// unserved searches for required facts of a fixed value that nothing contains which the agent is
+// served or can find, so that nobody can know them. Values that are computed can follow from others,
+// and an agent chooses those of a list.
+func (l *linter) unserved(b *ticketBuild, said string) {
+	fixed := slices.DeleteFunc(b.ticket.Required(), func(w facts.Wanted) bool {
+		i := slices.IndexFunc(b.s.file.Reply.Facts, func(f factFile) bool { return f.ID == w.ID })
+		n, _ := facts.Find(w.What)
+		return i < 0 || !b.s.file.Reply.Facts[i].Value.Literal() || n.Type == facts.Enum
+	})
+	if len(fixed) == 0 {
+		return
+	}
+	for _, a := range b.ticket.Articles {
+		said += "\n" + a.Title + "\n" + a.Body
+	}
+	stated, c := make([]facts.Fact, len(fixed)), facts.NewContext(b.ticket.Language, b.ticket.Now)
+	for i, f := range fixed {
+		stated[i] = facts.Fact{What: f.What, Value: f.Values[0]}
+	}
+	gold := facts.NewGold(facts.NewLibrary().Read(c, nil, nil), fixed, nil, false)
+	for i, finding := range gold.Compare(stated, c.NewMessage(said)).Required {
+		if finding == facts.Untold {
+			l.reportf(b.s.File, ruleFacts, "nothing that the agent is served or can find contains fact %s, %s %q: "+
+				"add it to a text or to an article", fixed[i].ID, fixed[i].What, fixed[i].Values[0])
 		}
 	}
 }

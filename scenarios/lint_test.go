@@ -44,6 +44,8 @@ func TestLintFinds(t *testing.T) {
 			"every file of a pack has the same one"},
 		"no canary":                {"kb/POL-SLA.md", "csenv-canary 0", "0", ruleCanary, "the canary is"},
 		"fact that no reply tells": {ticket, ", says finance", "", ruleFacts, `the first good reply lacks fact f2, team "finance"`},
+		"fact that nothing contains": {ticket, `value: "{{ money(sum) }}"`, `value: "$777.00"`, ruleFacts,
+			`nothing that the agent is served or can find contains fact f1, amount_in_question "$777.00"`},
 		"value of another type": {flow, `value: "{{ money(price) }}"`, `value: "soon"`, ruleFacts,
 			`fact f1, refund_amount "soon", can't be stated`},
 		"fact twice": {ticket, "id: f3", "id: f1", ruleIDs, `two items are fact "f1"`},

@@ -151,6 +151,7 @@ Exit codes:
 	cmd.SetHelpCommandGroupID("Other:")
 	cmd.SetCompletionCommandGroupID("Other:")
 	renameProgram(cmd, name)
+	cli.ReadDecimals(cmd)
 	return cmd
 }
 

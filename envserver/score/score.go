@@ -41,6 +41,17 @@ const (
 	Withheld Outcome = "withheld"
 )
 
+// Word is what people are told of an outcome: of a scored episode, whether it passed or missed.
+func (o Outcome) Word(passed bool) string {
+	switch {
+	case o == Scored && passed:
+		return "passed"
+	case o == Scored:
+		return "missed"
+	}
+	return string(o)
+}
+
 // One is the full score of an episode in micro-points. An episode's score is a ratio of
 // milli-points, two thirds for example, and so needs the finer unit.
 const One = stats.One

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
@@ -147,33 +149,33 @@ func watch(ctx context.Context, pid int) (peak int64) {
 
 // resident returns the resident memory of a process in bytes, 0 if it can't be read.
 func resident(pid int) int64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	stat, err := process.Stat()
+	if err != nil {
+		return 0
+	}
+	return int64(stat.ResidentMemory())
 }
 
-// work is the time that the processors of the machine have worked, and that of all, in ticks.
+// work is the time that the processors of the machine have worked, and that of all, in seconds.
 type work struct{ worked, all float64 }
 
-func workOfMachine() (w work) {
-	text, _ := os.ReadFile("/proc/stat")
-	line, _, _ := strings.Cut(string(text), "\n")
-	for i, field := range strings.Fields(line) {
-		n, _ := strconv.ParseFloat(field, 64)
-		w.all += n
-		if i != idleColumn && i != idleColumn+1 {
-			w.worked += n
-		}
+func workOfMachine() work {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return work{}
 	}
-	return w
+	stat, err := fs.Stat()
+	if err != nil {
+		return work{}
+	}
+	c := stat.CPUTotal
+	worked := c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	return work{worked, worked + c.Idle + c.Iowait}
 }
-
-// idleColumn is the column of idle time in /proc/stat, before that of waiting for a disk.
-const idleColumn = 4
 
 // since is the share of the processors that worked since then.
 func (w work) since(then work) float64 { return (w.worked - then.worked) / max(w.all-then.all, 1) }

@@ -32,26 +32,6 @@ type proveOptions struct {
 	cases     int
 	draws     int
 	seed      int64
-	shard     shard
-}
-
-// shard is one of several parts of a proof.
-type shard struct{ index, of int }
-
-func (s *shard) String() string {
-	if s.of == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d/%d", s.index, s.of)
-}
-
-func (*shard) Type() string { return "i/n" }
-
-func (s *shard) Set(text string) error {
-	if _, err := fmt.Sscanf(text, "%d/%d", &s.index, &s.of); err != nil || s.index < 1 || s.index > s.of {
-		return errors.New("want the part and the number of parts, such as 1/4")
-	}
-	return nil
 }
 
 // proofReport is the JSON output of prove.
@@ -84,7 +64,6 @@ func newProveCommand() *cobra.Command {
 	f.IntVar(&o.cases, "cases", 1000, "number of cases to prove")
 	f.IntVar(&o.draws, "draws", 0, "number of further cases that are only drawn and decided")
 	f.Int64Var(&o.seed, "seed", 0, "first seed")
-	f.Var(&o.shard, "shard", "part of the cases to prove, for several processes")
 	packs, output := cli.PackFlag(f), view.FormatFlag(f, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
 		c, err := cli.LoadCatalog(slices.Concat(*packs, dirs))
@@ -128,9 +107,6 @@ func proveCases(ctx context.Context, c *scenarios.Catalog, o proveOptions,
 				i := int(next.Add(1)) - 1
 				if i >= total {
 					return
-				}
-				if o.shard.of > 0 && i%o.shard.of != o.shard.index-1 {
-					continue
 				}
 				c, seed := all[i%len(all)], o.seed+int64(i/len(all))
 				decision, p, err := c.prove(ctx, reader, seed, i < o.cases)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -75,6 +76,31 @@ func TidyLists(cmd *cobra.Command, _ []string) error {
 		}
 	})
 	return errors.Join(faults...)
+}
+
+// decimal is the value of a flag that is a whole number. The parser's own would read 010 as 8.
+type decimal struct{ pflag.Value }
+
+// Set accepts a decimal number.
+func (d decimal) Set(text string) error {
+	n, ok := new(big.Int).SetString(text, 10)
+	if !ok {
+		return errors.New("no decimal number")
+	}
+	return d.Value.Set(n.String())
+}
+
+// ReadDecimals has the flags of a command and of its subcommands read whole numbers as decimals.
+func ReadDecimals(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "int", "int32", "int64", "uint":
+			f.Value = decimal{f.Value}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		ReadDecimals(c)
+	}
 }
 
 // nearFlag suggests the flag of the command that is nearest to a misspelt one.

@@ -16,6 +16,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -41,6 +42,8 @@ type episodeRow struct {
 	Attempts  int           `json:"attempts"`
 	Duration  int64         `json:"durationMilliseconds"`
 	EpisodeID string        `json:"episodeID"`
+
+	passed bool
 }
 
 // NewEpisodesCommand returns the command that lists the episodes of a run.
@@ -84,6 +87,10 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 			return nil, fmt.Errorf("reading --below: %w", err)
 		}
 	}
+	pass, err := evaluation.PassScore(run.EvaluationRun)
+	if err != nil {
+		return nil, err
+	}
 	rows, tasks, scenarios := []episodeRow{}, map[string]bool{}, map[string]bool{}
 	for e, err := range run.Episodes(ctx) {
 		if err != nil {
@@ -91,7 +98,9 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 		}
 		tasks[strings.ToLower(e.Task)], scenarios[strings.ToLower(e.Scenario)] = true, true
 		if k.keeps(e, below) {
-			rows = append(rows, newEpisodeRow(e))
+			row := newEpisodeRow(e)
+			row.passed = e.Score != nil && !e.Wrong && source.ToMicroPoints(*e.Score) >= pass
+			rows = append(rows, row)
 		}
 	}
 	has := "run " + run.Name + " has"
@@ -130,7 +139,7 @@ func (r episodeRow) cells() []string {
 		points = score.FormatDecimal(source.ToMicroPoints(*r.Score))
 	}
 	return []string{
-		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), string(r.Outcome), points,
+		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), r.Outcome.Word(r.passed), points,
 		strconv.Itoa(r.Turns), strconv.Itoa(r.Attempts),
 		fmt.Sprintf("%d.%03d", r.Duration/1000, r.Duration%1000), r.Class,
 	}

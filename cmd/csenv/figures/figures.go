@@ -26,13 +26,14 @@ func passSection(run *v1alpha1.EvaluationRun) view.Section {
 	if pass, err := evaluation.PassScore(run); err == nil {
 		name += " at " + score.FormatExact(pass)
 	}
-	out.Rows = append(out.Rows, []string{name, s.PassRate, rate.Low, rate.High})
+	out.Rows = append(out.Rows, []string{name, RoundToInterval(s.PassRate, rate), RoundToInterval(rate.Low, rate),
+		RoundToInterval(rate.High, rate)})
 	for _, p := range s.PassHatK {
 		name := fmt.Sprintf("pass^%d", p.K)
 		if p.Scenarios > 0 { // the figures of earlier versions don't have it
 			name += " over " + view.FormatCount(int(p.Scenarios), "scenario")
 		}
-		out.Rows = append(out.Rows, []string{name, p.Value, "", ""})
+		out.Rows = append(out.Rows, []string{name, RoundToInterval(p.Value, rate), "", ""})
 	}
 	return out
 }
@@ -80,8 +81,9 @@ func baselineSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 		Header: []string{"baseline", "scenarios", "difference", "low", "high", "note"}}
 	if b := s.Baseline; b != nil {
 		interval := ptr.Deref(b.CI95, v1alpha1.Interval{})
-		out.Rows = append(out.Rows, []string{b.Name, strconv.FormatInt(b.Scenarios, 10), b.Delta, interval.Low,
-			interval.High, b.Message})
+		out.Rows = append(out.Rows, []string{b.Name, strconv.FormatInt(b.Scenarios, 10),
+			RoundToInterval(b.Delta, interval), RoundToInterval(interval.Low, interval),
+			RoundToInterval(interval.High, interval), b.Message})
 	}
 	return out
 }
@@ -162,7 +164,7 @@ type figureRow struct {
 }
 
 // shortRow has the figures of a row, rounded by their interval.
-type shortRow struct{ Mean, Low, High, P50, PassRate, Offered string }
+type shortRow struct{ Mean, Low, High, Min, P50, Max, PassRate, Offered string }
 
 // Interval is the chart of the mean.
 func (r figureRow) Interval() chart.Interval {
@@ -223,9 +225,9 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 	}
 	for i := range rows {
 		r := &rows[i]
-		digits := countDecimals(r.Low, r.High)
-		r.Short = shortRow{roundFigure(r.Mean, digits), roundFigure(r.Low, digits), roundFigure(r.High, digits),
-			roundFigure(r.P50, digits), roundFigure(r.PassRate, digits), roundFigure(r.Offered, digits)}
+		short := func(figure string) string { return roundFigure(figure, countDecimals(r.Low, r.High)) }
+		r.Short = shortRow{short(r.Mean), short(r.Low), short(r.High), short(r.Min), short(r.P50), short(r.Max),
+			short(r.PassRate), short(r.Offered)}
 	}
 	return rows
 }

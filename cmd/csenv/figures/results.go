@@ -87,12 +87,12 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.Lo
 		Header: []string{"task", "dimension", "earned", "offered", "share"}}
 	for _, r := range rows {
 		if r.Scope == "dimension" {
-			dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), r.Mean, r.Offered,
+			dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), r.Short.Mean, r.Short.Offered,
 				r.Bar().Text(20)})
 			continue
 		}
-		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
-			r.Min, r.P50, r.Max, r.PassRate})
+		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Short.Mean,
+			r.Short.Low, r.Short.High, r.Short.Min, r.Short.P50, r.Short.Max, r.Short.PassRate})
 	}
 	d.Sections = []view.Section{groups, dimensions, lostSection(lost), passSection(run),
 		thresholdSection(run), baselineSection(s),

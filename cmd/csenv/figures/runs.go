@@ -26,6 +26,8 @@ type listedRun struct {
 	Total    int64  `json:"total"`
 	Trouble
 	Created time.Time `json:"created"`
+
+	interval v1alpha1.Interval // of the score
 }
 
 // Trouble is what happened to the answers of a run's agent. All tables of runs show it.
@@ -106,8 +108,9 @@ func newListedRun(r *source.LoadedRun) listedRun {
 	return listedRun{Name: r.Name, State: state, Agent: source.AgentName(r.EvaluationRun),
 		Score:    ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean,
 		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,
-		Trouble: TroubleOf(r.EvaluationRun),
-		Created: r.CreationTimestamp.Time}
+		Trouble:  TroubleOf(r.EvaluationRun),
+		Created:  r.CreationTimestamp.Time,
+		interval: ptr.Deref(ptr.Deref(r.Status.Score, v1alpha1.Score{}).CI95, v1alpha1.Interval{})}
 }
 
 // runList lists the latest runs, the latest first.
@@ -115,12 +118,15 @@ func runList(runs []listedRun, limit uint) view.Result {
 	slices.SortStableFunc(runs, func(a, b listedRun) int { return b.Created.Compare(a.Created) })
 	runs = view.TakeFirst(runs, limit)
 	header := []string{"run", "state", "agent", "score", "pass rate", "scored", "created"}
-	rows := view.MapItems(runs, func(r listedRun) []string {
-		return []string{r.Name, r.State, r.Agent, view.OrDash(r.Score), view.OrDash(r.PassRate),
-			fmt.Sprintf("%d/%d", r.Scored, r.Total), r.Created.Local().Format(time.DateTime)}
-	})
+	cells := func(r listedRun, score, passRate string) []string {
+		return []string{r.Name, r.State, r.Agent, view.OrDash(score), view.OrDash(passRate),
+			fmt.Sprintf("%d/%d", r.Scored, r.Total), view.FormatUTC(r.Created)}
+	}
+	rows := view.MapItems(runs, func(r listedRun) []string { return cells(r, r.Score, r.PassRate) })
 	troubles := view.MapItems(runs, func(r listedRun) Trouble { return r.Trouble })
-	table := view.Section{Header: slices.Clone(header), Rows: slices.Clone(rows)}
+	table := view.Section{Header: slices.Clone(header), Rows: view.MapItems(runs, func(r listedRun) []string {
+		return cells(r, RoundToInterval(r.Score, r.interval), RoundToInterval(r.PassRate, r.interval))
+	})}
 	addTrouble(&table, troubles)
 	for i, t := range troubles {
 		rows[i] = slices.Concat(rows[i], t.cells())

@@ -126,6 +126,22 @@ func (o *Objects) addDocument(ctx context.Context, kinds map[string]*kind, docum
 	if len(object) == 0 {
 		return nil // a document of comments
 	}
+	return o.addObject(ctx, kinds, object)
+}
+
+// addObject adds an object, or those of a List, which kubectl get -o yaml prints of several.
+func (o *Objects) addObject(ctx context.Context, kinds map[string]*kind, object map[string]any) (faults []error) {
+	if items, ok := object["items"].([]any); ok && object["kind"] == "List" && object["apiVersion"] == "v1" {
+		for i, item := range items {
+			inner, ok := item.(map[string]any)
+			if !ok {
+				faults = append(faults, fmt.Errorf("items[%d] of the List is no object", i))
+				continue
+			}
+			faults = append(faults, o.addObject(ctx, kinds, inner)...)
+		}
+		return faults
+	}
 	k, err := kindOf(kinds, object)
 	if err != nil {
 		return []error{err}

@@ -219,6 +219,25 @@ func TestReadsEveryDocument(t *testing.T) {
 	if err != nil || len(objects.Runs) != 1 {
 		t.Errorf("UTF-16: %v, %v", objects, err)
 	}
+	// As kubectl get -o yaml prints several objects.
+	list := func(items ...string) string {
+		text := "apiVersion: v1\nkind: List\nitems:\n"
+		for _, item := range items {
+			text += "- " + strings.ReplaceAll(strings.TrimSpace(item), "\n", "\n  ") + "\n"
+		}
+		return text
+	}
+	objects, err = Read(t.Context(), []string{Stdin}, strings.NewReader(list(aRun(oracle, task), aPool(""))))
+	if err != nil || len(objects.Runs) != 1 || len(objects.Pools) != 1 {
+		t.Errorf("a List: %v, %v", objects, err)
+	}
+	for text, want := range map[string]string{list("text"): "items[0] of the List is no object",
+		list("kind: Pod\napiVersion: v1"): "the document is a Pod of v1"} {
+		if _, err := Read(t.Context(), []string{Stdin}, strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
 	if _, err := Read(t.Context(), []string{"none.yaml"}, nil); err == nil ||
 		!strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("error = %v", err)

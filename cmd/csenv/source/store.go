@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,7 +173,7 @@ func (s *Stored) folder(ctx context.Context, folders []string, name string) (str
 		if err != nil {
 			return "", err
 		}
-		dated[i] = fmt.Sprintf("%s (%s)", folder, m.Written.Local().Format(time.DateTime))
+		dated[i] = fmt.Sprintf("%s (%s)", folder, view.FormatUTC(m.Written))
 	}
 	return "", fmt.Errorf("%s contains several runs named %s: choose one of %s", s.location, name,
 		strings.Join(dated, ", "))

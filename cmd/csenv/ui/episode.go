@@ -220,9 +220,9 @@ func standingOf(run *v1alpha1.EvaluationRun, e record.Episode) (stateView, strin
 	case err != nil:
 		return stateView{"Scored", ""}, text
 	case points < pass:
-		return stateView{"Not passed", "bad"}, text
+		return stateView{"Missed", "bad"}, text
 	case e.Wrong:
-		return stateView{"Not passed", "bad"}, text + " if nothing of what is decided and told is wrong"
+		return stateView{"Missed", "bad"}, text + " if nothing of what is decided and told is wrong"
 	}
 	return stateView{"Passed", "good"}, text
 }

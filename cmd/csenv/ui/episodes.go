@@ -120,6 +120,8 @@ type column struct {
 
 type episodeRow struct {
 	index.Episode
+	// Outcome is the word for it: passed or missed of a scored one.
+	Outcome                         string
 	Category, Points, Seconds, Path string
 	// Title is what the scenario is about, "" if it is unknown.
 	Title string
@@ -194,7 +196,7 @@ func pageNumber(r *http.Request) (int, error) {
 
 func (s *site) episodeRow(path string, values url.Values, e index.Episode) episodeRow {
 	row := episodeRow{Episode: numberFromOne(e), Title: s.titleOf(e.Scenario, e.Seed),
-		Category: s.scenarios[e.Scenario].Category, Points: "–", Kind: "bad",
+		Category: s.scenarios[e.Scenario].Category, Points: "–", Outcome: e.Outcome.Word(e.Passed), Kind: "bad",
 		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addQuery(fmt.Sprintf("%s/episodes/%d", path,
 			e.Index), values)}
 	if e.Score != nil {

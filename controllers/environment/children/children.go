@@ -71,9 +71,14 @@ func buildBudget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudg
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name)))))
 }
 
-// buildDeployment runs the servers. New ones are ready before old ones drain.
+// buildDeployment runs the servers. New ones are ready before old ones drain, unless there can be no
+// more of them.
 func buildDeployment(p Pool, servers int32, scenarios string) *appsv1ac.DeploymentApplyConfiguration {
 	env := p.Env
+	surge, unavailable := intstr.FromString("25%"), intstr.FromInt32(0)
+	if p.NoSurge {
+		surge, unavailable = intstr.FromInt32(0), intstr.FromInt32(1)
+	}
 	return addOwner(env, appsv1ac.Deployment(env.Name, env.Namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(servers).
@@ -81,8 +86,8 @@ func buildDeployment(p Pool, servers int32, scenarios string) *appsv1ac.Deployme
 			WithStrategy(appsv1ac.DeploymentStrategy().
 				WithType("RollingUpdate").
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
-					WithMaxSurge(intstr.FromString("25%")).
-					WithMaxUnavailable(intstr.FromInt32(0)))).
+					WithMaxSurge(surge).
+					WithMaxUnavailable(unavailable))).
 			WithTemplate(convertConfig[corev1ac.PodTemplateSpecApplyConfiguration](
 				BuildPodTemplate(p, scenarios)))))
 }

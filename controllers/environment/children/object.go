@@ -37,6 +37,9 @@ type Pool struct {
 	Env      *v1alpha1.CustomerSupportEnv
 	Image    string // of the servers
 	Operator string // namespace of the operator, "" for one outside of the cluster
+	// NoSurge updates one server at a time, which the pool then lacks, instead of adding new ones
+	// first.
+	NoSurge bool
 }
 
 // Child is an object of a pool. Its configuration is nil if the pool must not have it.

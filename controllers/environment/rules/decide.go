@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -124,7 +126,9 @@ type Step struct {
 // when it was last applied and that is still as accepted says.
 func ListSteps(d Decision, servers int32, accepted map[children.ID]string) []Step {
 	var steps []Step
-	for _, c := range children.BuildObjects(d.Pool, servers, d.Scenarios) {
+	pool := d.Pool
+	pool.NoSurge = isSurgeRefused(d.Deployment())
+	for _, c := range children.BuildObjects(pool, servers, d.Scenarios) {
 		live, exists := d.Live[c.ID]
 		switch {
 		case slices.Contains(d.Taken, c.ID) || slices.Contains(d.Leaving, c.ID):
@@ -140,4 +144,16 @@ func ListSteps(d Decision, servers int32, accepted map[children.ID]string) []Ste
 		}
 	}
 	return steps
+}
+
+// isSurgeRefused reports whether an update can't go on because a quota refuses the pods that it adds.
+// It stays so until the update has ended.
+func isSurgeRefused(d *appsv1.Deployment) bool {
+	if d == nil || d.Status.UpdatedReplicas == d.Status.Replicas {
+		return false
+	}
+	refusal := snapshot.FindCondition(d, appsv1.DeploymentReplicaFailure)
+	refused := refusal != nil && refusal.Status == corev1.ConditionTrue
+	update := d.Spec.Strategy.RollingUpdate
+	return refused || update != nil && update.MaxUnavailable != nil && update.MaxUnavailable.IntValue() > 0
 }

@@ -83,6 +83,16 @@ func TestChanges(t *testing.T) {
 			s.Env.Spec.NetworkPolicy, s.Taken = v1alpha1.UnmanagedNetworkPolicy, []children.ID{policyID}
 		}, nil},
 		"the servers' pods are overridden": {func(s *pass) { s.Env.Spec.Template = everyOverride() }, all[4:]},
+		"a quota refuses the pods that an update adds": {func(s *pass) { updating(s, 1, 3) }, all[4:]},
+		"as many pods as servers are refused":          {func(s *pass) { updating(s, 3, 3) }, nil},
+		"an update without more pods goes on": {func(s *pass) {
+			s.Live = existing(t, s.Env, func(p *children.Pool) { p.NoSurge = true })
+			updating(s, 1, 3)
+			s.Deployment().Status.Conditions = nil
+		}, nil},
+		"an update without more pods has ended": {func(s *pass) {
+			s.Live = existing(t, s.Env, func(p *children.Pool) { p.NoSurge = true })
+		}, all[4:]},
 		"a version that wanted something more": {func(s *pass) {
 			s.Live[children.ID{Kind: children.KindService, Name: "support"}].SetAnnotations(
 				map[string]string{"csenv.dev/applied-hash": "of an older version"})
@@ -108,6 +118,14 @@ func TestChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// updating is a pool whose Deployment has updated some of its pods, and may create no more.
+func updating(s *pass, updated, pods int32) {
+	d := s.Deployment()
+	d.Status.Replicas, d.Status.UpdatedReplicas = pods, updated
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure,
+		Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota"}}
 }
 
 func addArgument(d *appsv1.Deployment) {
@@ -152,10 +170,14 @@ func drawPool(r *rapid.T, label string) *v1alpha1.CustomerSupportEnv {
 func listSteps(p pass) []Step { return ListSteps(p.Decision, p.Scaling.To, nil) }
 
 // existing returns the objects of a pool as the API server would store them.
-func existing(t testing.TB, env *v1alpha1.CustomerSupportEnv) map[children.ID]snapshot.Object {
+func existing(t testing.TB, env *v1alpha1.CustomerSupportEnv,
+	edits ...func(*children.Pool)) map[children.ID]snapshot.Object {
 	t.Helper()
-	live := map[children.ID]snapshot.Object{}
-	for _, c := range children.BuildObjects(children.Pool{Env: env, Image: testpool.Image}, *env.Spec.Replicas, "") {
+	live, p := map[children.ID]snapshot.Object{}, children.Pool{Env: env, Image: testpool.Image}
+	for _, edit := range edits {
+		edit(&p)
+	}
+	for _, c := range children.BuildObjects(p, *env.Spec.Replicas, "") {
 		var object snapshot.Object
 		switch c.ID.Kind {
 		case children.KindDeployment:

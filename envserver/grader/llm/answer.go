@@ -39,6 +39,10 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 	if len(content) > maxContent {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxContent)
 	}
+	// A model that quotes the reply may quote an answer, too. Which one is its own isn't guessed.
+	if strings.Count(content, `"verdicts"`) > 1 {
+		return nil, fmt.Errorf(`it has "verdicts" twice: write one JSON object and nothing else`)
+	}
 	var a answer
 	if err := json.Unmarshal([]byte(extractObject(content)), &a, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf(`it is not one JSON object of the form {"verdicts": [...], "letter": {...}} ` +

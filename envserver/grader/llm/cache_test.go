@@ -313,6 +313,14 @@ func TestParseNeverGuesses(t *testing.T) {
 			t.Errorf("%q: %v %s", text, err, cmp.Diff(want, got))
 		}
 	}
+	// A model that judges and then quotes an answer of the reply is asked again, in whatever order.
+	quoted := strings.ReplaceAll(strings.ReplaceAll(good, "unmet", "met"), "false", "true")
+	for _, text := range []string{"```\n" + good + "\n```\nThe reply contained\n```\n" + quoted + "\n```",
+		"The reply contained " + quoted + ". My verdict:\n" + good} {
+		if got, err := parseAnswer(text, q); err == nil || !strings.Contains(err.Error(), "twice") {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Custom(func(t *rapid.T) string {
 			at := rapid.IntRange(0, len(good)).Draw(t, "at")

@@ -197,7 +197,7 @@ func replacementPairs(from, to *scenarios.Workflow) []string {
 		add(a.Shipments[i].Carrier, b.Shipments[i].Carrier)
 	}
 	theirs, ours := a.Values(), b.Values()
-	old, written := expr.ListLocales()[from.Language], expr.ListLocales()[to.Language]
+	old, written := expr.Locales[from.Language], expr.Locales[to.Language]
 	for i := range min(len(theirs), len(ours)) {
 		if theirs[i].Amount != 0 && ours[i].Amount != 0 {
 			add(old.Money(int64(theirs[i].Amount)), written.Money(int64(ours[i].Amount)))
@@ -225,7 +225,7 @@ func handOver(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 		}
 	}
 	says := phrasesIn(w.Language)
-	day := expr.ListLocales()[w.Language].Day(answered)
+	day := expr.Locales[w.Language].Day(answered)
 	message := fmt.Sprintf(says.greeting+says.handOver, w.Customer.Name, day)
 	return append(lookUps(w), newAction(desk.Escalating, map[string]any{"team": deskTeams()[0]}),
 		newAnswer(message, facts.Fact{What: "team", Value: deskTeams()[0]}, facts.Fact{What: "answer_by", Value: day}))
@@ -242,7 +242,7 @@ func tryTeams(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
 
 // stateRecords looks everything up, decides nothing, and states the records under their names.
 func stateRecords(w *scenarios.Workflow, _ []*caseMemory) []map[string]any {
-	locale := expr.ListLocales()[w.Language]
+	locale := expr.Locales[w.Language]
 	var stated []facts.Fact
 	message := fmt.Sprintf(phrasesIn(w.Language).greeting, w.Customer.Name)
 	add := func(what, value string) {

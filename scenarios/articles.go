@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,7 +29,10 @@ type articleParamFile struct {
 	Int   *int64 `yaml:"int,optional"`
 }
 
-// article is a compiled article. Articles are in English for tickets of every language.
+// english is the language of articles, for tickets of every language.
+var english = expr.Locales["en"]
+
+// article is a compiled article.
 type article struct {
 	id, title string
 	body      expr.Text
@@ -37,7 +40,6 @@ type article struct {
 	sections  map[string]bool
 	// standard is the article with its default params.
 	standard Article
-	canary   string
 	cost     uint64
 	bodies   bodies
 }
@@ -69,18 +71,20 @@ func splitArticle(file, s string) (front, title, body string, line int, err erro
 	return front, strings.TrimSpace(title), strings.TrimSpace(trimmed), line + 1 + len(body) - len(trimmed), nil
 }
 
-func (l *loader) article(file, id string, data []byte) *article {
-	front, title, body, line, err := splitArticle(file, string(data))
+// article compiles an article. It returns nil if it has no front matter or title.
+func (d *document) article() *article {
+	front, title, body, line, err := splitArticle(d.Path, string(d.Data))
 	if err != nil {
-		l.errs = append(l.errs, err)
+		d.errs = append(d.errs, err)
 		return nil
 	}
-	d := &source.Decoder{File: file}
+	decoder := &source.Decoder{File: d.Path}
 	var f articleFile
-	d.Document([]byte("\n"+front), &f)
-	a := &article{id: id, title: title, canary: f.Canary, sections: sectionsOf(body)}
-	a.body.Raw = source.Raw{Text: body, Tag: "!!str", Pos: source.Position{File: file, Line: line}}
-	c := expr.NewCompiler(l.languages["en"], l.locales["en"])
+	decoder.Document([]byte("\n"+front), &f)
+	d.canary = &f.Canary
+	a := &article{id: d.ID, title: title, sections: sectionsOf(body)}
+	a.body.Raw = source.Raw{Text: body, Tag: "!!str", Pos: source.Position{File: d.Path, Line: line}}
+	c := expr.NewCompiler(english)
 	vals := expr.Values{}
 	for _, e := range f.Params {
 		p := articleParam{name: e.Name, pos: e.Pos, value: e.Value.value(c, e.Pos)}
@@ -90,25 +94,15 @@ func (l *loader) article(file, id string, data []byte) *article {
 	}
 	a.body.Compile(c)
 	a.cost = c.Cost
-	l.fail(d, c)
-	if len(d.Errs)+len(c.Errs) == 0 {
-		a.standard = l.render(a, vals)
+	d.errs = slices.Concat(d.errs, decoder.Errs, c.Errs)
+	if len(d.errs) == 0 {
+		in := &expr.Scope{Vals: vals, Loc: english}
+		a.standard = Article{ID: a.id, Title: a.title, Body: in.Text(a.body)}
+		if in.Err != nil {
+			d.errs = append(d.errs, in.Err)
+		}
 	}
 	return a
-}
-
-func (l *loader) fail(d *source.Decoder, c *expr.Compiler) {
-	l.errs = append(l.errs, d.Errs...)
-	l.errs = append(l.errs, c.Errs...)
-}
-
-func (l *loader) render(a *article, vals expr.Values) Article {
-	in := &expr.Scope{Vals: vals, Loc: l.locales["en"]}
-	out := Article{ID: a.id, Title: a.title, Body: in.Text(a.body)}
-	if in.Err != nil {
-		l.errs = append(l.errs, in.Err)
-	}
-	return out
 }
 
 func (f articleParamFile) value(c *expr.Compiler, pos source.Position) ref.Val {
@@ -174,7 +168,7 @@ func (b *bodies) add(values []byte, body string) {
 }
 
 // article renders the i-th article with the values of an instance.
-func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
+func (s *shelf) article(i int, in *instance) Article {
 	a := s.articles[i]
 	var buf [64]byte
 	values, numbers := buf[:0], true
@@ -197,16 +191,4 @@ func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
 		a.bodies.add(values, out.Body)
 	}
 	return out
-}
-
-// hasSection checks a reference to a section of an article, such as POL-REF#3.
-func (s *shelf) hasSection(ref string) error {
-	id, section, ok := strings.Cut(ref, "#")
-	for _, a := range s.articles {
-		if a.id == id && ok && a.sections[section] {
-			return nil
-		}
-	}
-	return fmt.Errorf("policy %s names no section of the scenario's articles: write an article's id, # and the "+
-		"number of one of its \"## n. Heading\" lines", strconv.Quote(ref))
 }

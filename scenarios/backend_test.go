@@ -16,7 +16,7 @@ func TestMoneyFormsRoundTrip(t *testing.T) {
 		if err != nil || got != cents {
 			t.Fatalf("%s reads as %d, %v", Cents(cents), got, err)
 		}
-		plain := strings.NewReplacer("$", "", ",", "").Replace(expr.ListLocales()["en"].Money(cents))
+		plain := strings.NewReplacer("$", "", ",", "").Replace(expr.Locales["en"].Money(cents))
 		if plain != Cents(cents).String() {
 			t.Fatalf("money %s, want the digits of %s", plain, Cents(cents))
 		}

@@ -1,27 +1,70 @@
 package scenarios
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
-	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/params"
 )
 
-// caseFile keeps a file of a pack's cases until all of the pack is read.
-func (l *loader) caseFile(p *openPack, s pack.File, y document) {
-	l.errs = append(l.errs, y.Errs...)
-	if y.root == nil {
-		return
+// compileCases compiles a pack's generated cases, adds them to the catalogue, and returns the
+// faults.
+func (p *openPack) compileCases(c *Catalog) []error {
+	own := p.caseFiles()
+	if len(own) == 0 {
+		return nil
 	}
-	l.digest.text(s.Canonical())
-	l.digest.node(y.root, "")
-	if len(p.cases) == 0 {
-		l.cases = append(l.cases, p)
+	set, err := p.caseSet()
+	if err != nil {
+		return []error{err}
 	}
-	p.cases = append(p.cases, cases.File{Name: s.File, Root: y.root})
+	if c.caseSet == nil {
+		c.caseSet = func() *cases.Set { return set }
+	}
+	var faults []error
+	for _, listed := range set.Listed() {
+		switch {
+		case !slices.ContainsFunc(own, func(f cases.File) bool { return f.Name == listed.File }):
+		case !listed.Tickets:
+			c.cases = append(c.cases, caseWorkflow(p, listed))
+		case p.articles.find(triageArticle) == nil:
+			faults = append(faults, fmt.Errorf("%s: tickets need the article kb/%s.md", listed.File, triageArticle))
+		default:
+			c.tickets = append(c.tickets, caseTicket(p, listed))
+		}
+	}
+	return faults
+}
+
+// caseSet compiles a pack's cases with those of its base.
+func (p *openPack) caseSet() (*cases.Set, error) {
+	files := p.caseFiles()
+	if p.base != nil {
+		files = slices.Concat(p.base.caseFiles(), files)
+	}
+	people := map[string]*params.NameList{}
+	for language := range expr.Locales {
+		people[language] = p.names.find(language)
+	}
+	return cases.Load(files, people)
+}
+
+// caseFiles are the pack's own files that describe generated cases.
+func (p *openPack) caseFiles() (files []cases.File) {
+	for _, d := range p.documents {
+		if slices.Contains([]string{"names", "families", "modifiers"}, d.Folder) && d.isOfCases() {
+			if _, root := d.parse(); root != nil {
+				files = append(files, cases.File{Name: d.Path, Root: root})
+			}
+		}
+	}
+	return files
 }
 
 // caseMaxSteps is the limit of steps of every generated case. It is the same for all of

@@ -16,16 +16,11 @@ import (
 // triageArticle is the article by which generated tickets are labelled.
 const triageArticle = "POL-TRI"
 
-// caseTicket makes the scenario of a generated ticket. It returns nil after a fault.
-func (l *loader) caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
-	a := p.article(triageArticle)
-	if a == nil {
-		l.errs = append(l.errs, fmt.Errorf("%s: tickets need the article kb/%s.md", c.File, triageArticle))
-		return nil
-	}
+// caseTicket makes the scenario of a generated ticket.
+func caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
 	s := &TicketScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Difficulty: c.Difficulty,
 		Language: c.Language, Category: c.Category(), Family: c.Family, File: c.File, Pack: p.info}
-	t := &composedTicket{s, p.salt, c, a.standard}
+	t := &composedTicket{s, p.salt, c, p.articles.find(triageArticle).standard}
 	s.template = func() (ticketTemplate, error) { return t, nil }
 	return s
 }

@@ -13,9 +13,9 @@
 package scenarios
 
 import (
-	"crypto/sha256"
 	"embed"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/csenv/csenv/scenarios/cases"
@@ -42,9 +42,9 @@ type Catalog struct {
 	workflowByID map[string]*WorkflowScenario
 	caseSet      func() *cases.Set // nil without cases
 	canaries     []canary
-	// indexed means that the first pack is the public one and was opened by its index. Its
-	// canaries are missing.
-	indexed bool
+	// indexed is the index by which the first pack was opened, nil if it was compiled. The canaries
+	// of an indexed pack are missing.
+	indexed *index
 }
 
 // canary is the canary of a data file.
@@ -103,43 +103,42 @@ func (c *Catalog) Only(keep func(pack.Info) bool) *Catalog {
 // filter keeps some scenarios. Unless it keeps all, the digest changes, because episodes without a
 // scenario choose among the remaining ones.
 func (c *Catalog) filter(keep func(pack pack.Info, split string) bool) *Catalog {
-	out := newCatalog()
-	out.packs, out.canaries, out.caseSet, out.indexed = c.packs, c.canaries, c.caseSet, c.indexed
-	d := digester{sha256.New()}
-	d.text(c.digest)
+	out := *c
+	d := newDigester()
+	d.addText(c.digest)
+	kept := func(pack pack.Info, split, id string) bool {
+		if !keep(pack, split) {
+			return false
+		}
+		d.addText(id)
+		return true
+	}
+	out.tickets = slices.DeleteFunc(slices.Clone(c.tickets), func(s *TicketScenario) bool {
+		return !kept(s.Pack, s.Split, s.ID)
+	})
+	drop := func(s *WorkflowScenario) bool { return !kept(s.Pack, s.Split, s.ID) }
+	out.workflows = slices.DeleteFunc(slices.Clone(c.workflows), drop)
+	out.cases = slices.DeleteFunc(slices.Clone(c.cases), drop)
+	if out.arrange(); len(out.ticketsByID) < len(c.ticketsByID) || len(out.workflowByID) < len(c.workflowByID) {
+		out.digest = d.String()
+	}
+	return &out
+}
+
+// arrange orders the scenarios and lists them by their ids.
+func (c *Catalog) arrange() {
+	slices.SortFunc(c.tickets, func(a, b *TicketScenario) int { return strings.Compare(a.ID, b.ID) })
+	c.ticketsByID = map[string]*TicketScenario{}
 	for _, s := range c.tickets {
-		if keep(s.Pack, s.Split) {
-			out.addTicket(s)
-			d.text(s.ID)
+		c.ticketsByID[s.ID] = s
+	}
+	c.workflowByID = map[string]*WorkflowScenario{}
+	for _, list := range [][]*WorkflowScenario{c.workflows, c.cases} {
+		slices.SortFunc(list, func(a, b *WorkflowScenario) int { return strings.Compare(a.ID, b.ID) })
+		for _, s := range list {
+			c.workflowByID[s.ID] = s
 		}
 	}
-	for _, s := range slices.Concat(c.workflows, c.cases) {
-		if keep(s.Pack, s.Split) {
-			out.addWorkflow(s)
-			d.text(s.ID)
-		}
-	}
-	if out.digest = d.String(); len(out.tickets) == len(c.tickets) && len(out.workflowByID) == len(c.workflowByID) {
-		out.digest = c.digest
-	}
-	return out
-}
-
-func newCatalog() *Catalog {
-	return &Catalog{ticketsByID: map[string]*TicketScenario{}, workflowByID: map[string]*WorkflowScenario{}}
-}
-
-func (c *Catalog) addTicket(s *TicketScenario) {
-	c.tickets, c.ticketsByID[s.ID] = append(c.tickets, s), s
-}
-
-func (c *Catalog) addWorkflow(s *WorkflowScenario) {
-	c.workflowByID[s.ID] = s
-	if s.Family != "" {
-		c.cases = append(c.cases, s)
-		return
-	}
-	c.workflows = append(c.workflows, s)
 }
 
 // Nearest returns the id nearest to a misspelt one, or "".

@@ -17,20 +17,22 @@ import (
 // TestGoldenIndex loads the public pack as a whole, and compares it with its index. Run it with
 // -update after each change of the pack.
 func TestGoldenIndex(t *testing.T) {
-	l, err := newLoader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.whole = true
-	whole, err := l.load([]pack.Pack{PublicPack()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	contents, _ := pack.Read(PublicPack())
-	x := index{Files: hashFiles(contents.Files), Tickets: whole.tickets, Workflows: whole.workflows, Cases: whole.cases}
-	if x.Digest, err = l.digest.Hash.(encoding.BinaryMarshaler).MarshalBinary(); err != nil {
+	p, whole := openPackOf(contents, nil), &Catalog{}
+	if faults := p.compile(whole); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	whole.arrange()
+	digest, err := hashPacks(nil, []*openPack{p})
+	if err != nil {
 		t.Fatal(err)
 	}
+	state, err := digest.Hash.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := index{Files: hashDocuments(p.documents), Digest: state, Tickets: whole.tickets, Workflows: whole.workflows,
+		Cases: whole.cases}
 	want, err := json.Marshal(x)
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +56,12 @@ func TestIndexedCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := loadWhole()
+	whole, err := load([]pack.Pack{PublicPack()}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !indexed.indexed || indexed.digest != whole.digest {
-		t.Errorf("indexed: %t, digest %s; want true, %s", indexed.indexed, indexed.digest, whole.digest)
+	if indexed.indexed == nil || indexed.digest != whole.digest {
+		t.Errorf("indexed: %t, digest %s; want true, %s", indexed.indexed != nil, indexed.digest, whole.digest)
 	}
 	if diff := cmp.Diff(hashFirst(whole), hashFirst(indexed)); diff != "" {
 		t.Errorf("instances (-whole +indexed):\n%s", diff)
@@ -80,13 +82,9 @@ func hashFirst(c *Catalog) map[string][sha256.Size]byte {
 
 // TestIndexOfOtherFiles changes a file: the pack is then loaded as a whole.
 func TestIndexOfOtherFiles(t *testing.T) {
-	l, err := newLoader()
-	if err != nil {
-		t.Fatal(err)
-	}
 	contents, _ := pack.Read(PublicPack())
 	contents.Files[0].Data = append(contents.Files[0].Data, ' ')
-	if l.openIndexed(newCatalog(), &openPack{}, contents.Files) {
+	if openPackOf(contents, nil).readIndex(&Catalog{}) {
 		t.Error("the pack is opened by the index of other files")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"
 	"github.com/csenv/csenv/scenarios/words"
@@ -78,8 +79,8 @@ type linter struct {
 
 func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, total int)) error {
 	canaries := c.canaries
-	if c.indexed {
-		public, err := loadWhole()
+	if c.indexed != nil {
+		public, err := load([]pack.Pack{PublicPack()}, false)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,10 @@ package scenarios
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 
@@ -12,12 +15,12 @@ import (
 )
 
 // ticket compiles a ticket file and tries it out. It returns nil after a fault.
-func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
-	s := l.compileTicket(p)
+func (d *document) ticket() *TicketScenario {
+	s := d.compileTicket()
 	if s == nil {
 		return nil
 	}
-	t := tryOut(l, s.Instantiate)
+	t := tryOut(d, s.Instantiate)
 	if t == nil {
 		return nil
 	}
@@ -26,21 +29,25 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 }
 
 // compileTicket compiles a ticket file. It returns nil after a fault.
-func (l *loader) compileTicket(p parsed[ticketFile]) *writtenTicket {
-	f, m := p.value, p.value.Metadata
+func (d *document) compileTicket() *writtenTicket {
+	f := new(ticketFile)
+	m := &f.Metadata
+	if !d.decode(f, &m.baseMetadata) {
+		return nil
+	}
 	s := &writtenTicket{
 		TicketScenario: &TicketScenario{ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty,
-			Language: f.Language, Cue: m.Cue, File: p.file, Pack: p.pack.info},
-		salt: p.pack.salt, file: f, loc: l.locales[f.Language], english: l.locales["en"], harm: newHarms(f.Reply.Harm),
+			Language: f.Language, Cue: m.Cue, File: d.Path, Pack: d.pack.info},
+		salt: d.pack.salt, file: f, loc: expr.Locales[f.Language], harm: newHarms(f.Reply.Harm),
 	}
 	s.template = func() (ticketTemplate, error) { return s, nil }
-	c := l.compiler(p.pack, f.Language)
-	s.shelf = shelfOf(p.pack, c.Compiler, f)
+	c := &params.Compiler{Compiler: expr.NewCompiler(s.loc), Lists: d.pack.names.find}
+	s.shelf = shelfOf(d.pack, c.Compiler, f)
 	f.CompileParams(c)
 	expr.CompileAll(c.Compiler, source.ValueOf(f))
 	checkTicket(c.Compiler, s)
 	c.CheckCost(m.Pos)
-	l.errs = append(l.errs, c.Errs...)
+	d.errs = append(d.errs, c.Errs...)
 	if len(c.Errs) > 0 {
 		return nil
 	}
@@ -53,12 +60,12 @@ const triedSeeds = 4
 
 // tryOut instantiates a scenario with a few seeds and returns the instance of seed 0, or nil after
 // a fault.
-func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
+func tryOut[T any](d *document, instantiate func(int64) (*T, error)) *T {
 	var canonical *T
 	for seed := range int64(triedSeeds) {
 		t, err := instantiate(seed)
 		if err != nil {
-			l.errs = append(l.errs, err)
+			d.errs = append(d.errs, err)
 			return nil
 		}
 		if seed == 0 {
@@ -66,11 +73,6 @@ func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
 		}
 	}
 	return canonical
-}
-
-func (l *loader) compiler(pack *openPack, language string) *params.Compiler {
-	c := expr.NewCompiler(l.languages[language], l.locales[language])
-	return &params.Compiler{Compiler: c, Lists: pack.nameList}
 }
 
 // shelfOf collects the articles of a ticket and declares their params, except those that the ticket
@@ -84,7 +86,7 @@ func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
 	ids := slices.Concat(f.KB.Available, f.KB.Distractors)
 	slices.Sort(ids)
 	for i, id := range ids {
-		a := pack.article(id)
+		a := pack.articles.find(id)
 		if a == nil || i > 0 && ids[i-1] == id {
 			c.Failf(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
 			continue
@@ -203,4 +205,44 @@ func checkReferences(c *expr.Compiler, f *referencesFile) {
 	for _, b := range f.Bad {
 		checkRange(c, b.Text.Pos, "max", b.Max, 0, totalPoints)
 	}
+}
+
+// checkFacts checks that every fact says what it states.
+func checkFacts(c *expr.Compiler, files []factFile) {
+	for _, f := range files {
+		switch {
+		case f.Judged == f.What.Given():
+			c.Failf(f.Pos, "fact %s (%s) needs either what, a name of the vocabulary such as team, or judged: true if "+
+				"only a model can read it: docs/facts.md lists the names", f.ID, f.Slot)
+		case f.Judged && len(f.Also) > 0:
+			c.Failf(f.Pos, "fact %s is judged: also belongs to a fact with what", f.ID)
+		}
+	}
+}
+
+// hasSection checks a reference to a section of an article, such as POL-REF#3.
+func (s *shelf) hasSection(ref string) error {
+	id, section, ok := strings.Cut(ref, "#")
+	for _, a := range s.articles {
+		if a.id == id && ok && a.sections[section] {
+			return nil
+		}
+	}
+	return fmt.Errorf("policy %s names no section of the scenario's articles: write an article's id, # and the "+
+		"number of one of its \"## n. Heading\" lines", strconv.Quote(ref))
+}
+
+// totalPoints is the maximum of a reply, in milli-points.
+const totalPoints = 500
+
+// points returns the file's points, or those of the reply judge's rubric.
+func (f *replyFile) points() Points {
+	if p := f.Points; p != nil {
+		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
+	}
+	return standardPoints()
+}
+
+func standardPoints() Points {
+	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
 }

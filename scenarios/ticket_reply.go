@@ -108,18 +108,3 @@ func (in *instance) references(f *referencesFile) References {
 	}
 	return r
 }
-
-// totalPoints is the maximum of a reply, in milli-points.
-const totalPoints = 500
-
-// points returns the file's points, or those of the reply judge's rubric.
-func (f *replyFile) points() Points {
-	if p := f.Points; p != nil {
-		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
-	}
-	return standardPoints()
-}
-
-func standardPoints() Points {
-	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
-}

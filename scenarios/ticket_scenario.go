@@ -52,12 +52,11 @@ type ticketTemplate interface {
 type writtenTicket struct {
 	*TicketScenario
 
-	salt    string
-	file    *ticketFile
-	shelf   shelf
-	loc     *expr.Locale
-	english *expr.Locale
-	harm    []Harm
+	salt  string
+	file  *ticketFile
+	shelf shelf
+	loc   *expr.Locale
+	harm  []Harm
 }
 
 // Generated reports whether the ticket is a generated case. Each of its instances has a policy of
@@ -177,7 +176,7 @@ func (s *writtenTicket) render(seed int64, variant int, vals expr.Values) (*tick
 	t.SLAMinutes = int(b.Integer(f.SLA.FirstResponseMinutes))
 	t.Articles = make([]Article, len(s.shelf.articles))
 	for i := range s.shelf.articles {
-		t.Articles[i] = s.shelf.article(i, &b.instance, s.english)
+		t.Articles[i] = s.shelf.article(i, &b.instance)
 	}
 	b.gold()
 	t.UserSim = b.userSim(f.UserSim)

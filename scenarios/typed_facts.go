@@ -94,16 +94,3 @@ func listNames() []string {
 	}
 	return names
 }
-
-// checkFacts checks that every fact says what it states.
-func checkFacts(c *expr.Compiler, files []factFile) {
-	for _, f := range files {
-		switch {
-		case f.Judged == f.What.Given():
-			c.Failf(f.Pos, "fact %s (%s) needs either what, a name of the vocabulary such as team, or judged: true if "+
-				"only a model can read it: docs/facts.md lists the names", f.ID, f.Slot)
-		case f.Judged && len(f.Also) > 0:
-			c.Failf(f.Pos, "fact %s is judged: also belongs to a fact with what", f.ID)
-		}
-	}
-}

@@ -308,28 +308,28 @@ func sortedValues(m map[string]string) []string {
 }
 
 // workflow compiles a workflow file and tries it out. It returns nil after a fault.
-func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
-	s := l.compileWorkflow(p)
-	if s == nil || tryOut(l, s.Instantiate) == nil {
+func (d *document) workflow() *WorkflowScenario {
+	s := d.compileWorkflow()
+	if s == nil || tryOut(d, s.Instantiate) == nil {
 		return nil
 	}
 	return s.WorkflowScenario
 }
 
 // compileWorkflow compiles a workflow file. It returns nil after a fault.
-func (l *loader) compileWorkflow(p parsed[workflowFile]) *writtenWorkflow {
-	f := p.value
-	if f.Language == "" {
-		f.Language = "en"
+func (d *document) compileWorkflow() *writtenWorkflow {
+	f := &workflowFile{Language: "en"}
+	m := &f.Metadata
+	if !d.decode(f, &m.baseMetadata) {
+		return nil
 	}
-	m := f.Metadata
 	s := &writtenWorkflow{
 		WorkflowScenario: &WorkflowScenario{ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty,
-			Language: f.Language, File: p.file, Pack: p.pack.info},
-		salt: p.pack.salt, file: f, loc: l.locales[f.Language], harm: newHarms(f.Harm),
+			Language: f.Language, File: d.Path, Pack: d.pack.info},
+		salt: d.pack.salt, file: f, loc: expr.Locales[f.Language], harm: newHarms(f.Harm),
 	}
 	s.template = func() (workflowTemplate, error) { return s, nil }
-	c := l.compiler(p.pack, f.Language)
+	c := &params.Compiler{Compiler: expr.NewCompiler(s.loc), Lists: d.pack.names.find}
 	for _, e := range f.Params {
 		if slices.Contains(expr.MomentVariables(), e.Name) {
 			c.Failf(e.Pos, "param %q hides a variable of predicates: choose another name", e.Name)
@@ -339,7 +339,7 @@ func (l *loader) compileWorkflow(p parsed[workflowFile]) *writtenWorkflow {
 	expr.CompileAll(c.Compiler, source.ValueOf(f))
 	checkWorkflow(c.Compiler, f)
 	c.CheckCost(m.Pos)
-	l.errs = append(l.errs, c.Errs...)
+	d.errs = append(d.errs, c.Errs...)
 	if len(c.Errs) > 0 {
 		return nil
 	}

@@ -127,7 +127,7 @@ func replacementPairs(from, to *scenarios.Workflow) []string {
 		add(a.Shipments[i].Carrier, b.Shipments[i].Carrier)
 	}
 	theirs, ours := a.Values(), b.Values()
-	old, written := expr.ListLocales()[from.Language], expr.ListLocales()[to.Language]
+	old, written := expr.Locales[from.Language], expr.Locales[to.Language]
 	for i := range min(len(theirs), len(ours)) {
 		if theirs[i].Amount != 0 && ours[i].Amount != 0 {
 			add(old.Money(int64(theirs[i].Amount)), written.Money(int64(ours[i].Amount)))
@@ -206,14 +206,14 @@ func promiseTeam(p *player) (string, []facts.Fact) {
 			days--
 		}
 	}
-	day := expr.ListLocales()[w.Language].Day(answered)
+	day := expr.Locales[w.Language].Day(answered)
 	return greet(w) + fmt.Sprintf(phrases[w.Language].handOver, day),
 		[]facts.Fact{{What: "team", Value: deskTeams[0]}, {What: "answer_by", Value: day}}
 }
 
 // stateRecords states the records under their names.
 func stateRecords(p *player) (string, []facts.Fact) {
-	locale := expr.ListLocales()[p.workflow.Language]
+	locale := expr.Locales[p.workflow.Language]
 	var stated []facts.Fact
 	message := greet(p.workflow)
 	add := func(what, value string) {

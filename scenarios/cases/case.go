@@ -171,7 +171,7 @@ func appendNew[T comparable](to, from []T) []T {
 
 // write adds the texts.
 func (c *Composition) write(out *Case, w *world) error {
-	l := c.set.locales[c.Language]
+	l := expr.Locales[c.Language]
 	texts := newScope(w, l)
 	if c.hides() {
 		texts.Withheld = []string{orderValue}

@@ -56,7 +56,7 @@ func load(tb testing.TB) *cases.Set {
 // people are customers in every language.
 func people() map[string]*params.NameList {
 	out := map[string]*params.NameList{}
-	for language := range expr.ListLocales() {
+	for language := range expr.Locales {
 		out[language] = params.NewNameList([]string{"Ada", "Bo"}, []string{"Finch", "Moss"})
 	}
 	return out

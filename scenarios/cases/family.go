@@ -24,7 +24,6 @@ type Set struct {
 	answers   map[string]*answer
 	train     []string // voices
 	heldOut   []string // voices
-	locales   map[string]*expr.Locale
 	replies   map[string]*replies
 }
 
@@ -63,8 +62,8 @@ func IsKind(kind string) bool { return strings.HasPrefix(kind, "Case") }
 // error joins all faults.
 func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	s := &Set{people: people, goods: &goods{}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
-		locales: expr.ListLocales(), replies: map[string]*replies{}}
-	c := &compiler{locales: s.locales, texts: map[string]*expr.Compiler{}}
+		replies: map[string]*replies{}}
+	c := &compiler{texts: map[string]*expr.Compiler{}}
 	var families []*familyFile
 	lists := map[string]*listFile{}
 	for _, f := range files {
@@ -116,9 +115,8 @@ func decodeFile[T any](d *source.Decoder, root *yaml.Node) *T {
 
 // compiler collects faults.
 type compiler struct {
-	locales map[string]*expr.Locale
-	texts   map[string]*expr.Compiler // by language
-	errs    []error
+	texts map[string]*expr.Compiler // by language
+	errs  []error
 }
 
 func (c *compiler) failf(p source.Position, format string, args ...any) {

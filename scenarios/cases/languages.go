@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/source"
 )
 
@@ -13,9 +14,9 @@ const english = "en"
 
 // language checks the code of a language.
 func (c *compiler) language(code string, at source.Position) {
-	if c.locales[code] == nil {
+	if expr.Locales[code] == nil {
 		c.failf(at, "there is no language %q: it is one of %s", code,
-			strings.Join(slices.Sorted(maps.Keys(c.locales)), ", "))
+			strings.Join(slices.Sorted(maps.Keys(expr.Locales)), ", "))
 	}
 }
 
@@ -40,7 +41,7 @@ func (s *Set) checkLanguages(c *compiler) {
 	for _, f := range s.families {
 		s.checkVoices(c, f.Says)
 		for _, says := range f.Says {
-			if language := says.Name; !checked[language] && c.locales[language] != nil {
+			if language := says.Name; !checked[language] && expr.Locales[language] != nil {
 				checked[language] = true
 				s.checkLanguage(c, language, says.Pos)
 			}

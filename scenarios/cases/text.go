@@ -29,15 +29,11 @@ func (c *compiler) compileWith(texts *expr.Compiler, raw source.Raw) *expr.Text 
 
 // newTexts returns a compiler of texts in a language, with variables that are texts.
 func (c *compiler) newTexts(language string, names []string) *expr.Compiler {
-	loc := c.locales[language]
+	loc := expr.Locales[language]
 	if loc == nil { // which is a fault of its own
-		loc = c.locales[english]
+		loc = expr.Locales[english]
 	}
-	l, err := expr.NewLanguage(loc)
-	if err != nil {
-		panic(err) // the built-in functions fit together
-	}
-	texts := expr.NewCompiler(l, loc)
+	texts := expr.NewCompiler(loc)
 	for _, name := range names {
 		texts.Declare(name, cel.StringType)
 	}

@@ -18,7 +18,7 @@ import (
 // rather than stopping at one.
 type Compiler struct {
 	loc      *Locale
-	language *Language
+	language *language
 	env      *cel.Env
 	Names    []string
 	pending  []cel.EnvOption
@@ -33,8 +33,14 @@ type Compiler struct {
 }
 
 // NewCompiler returns a compiler for one scenario.
-func NewCompiler(l *Language, loc *Locale) *Compiler {
-	return &Compiler{language: l, env: l.env, loc: loc, cache: map[string]*Expression{}}
+func NewCompiler(loc *Locale) *Compiler {
+	loc.once.Do(func() {
+		var err error
+		if loc.language, err = newLanguage(loc); err != nil {
+			panic(err) // the built-in functions fit together
+		}
+	})
+	return &Compiler{language: loc.language, env: loc.language.env, loc: loc, cache: map[string]*Expression{}}
 }
 
 // Declare adds a variable for the expressions compiled after it.

@@ -19,10 +19,10 @@ import (
 // DrawKey is the hidden variable that contains the instance's stream key for id().
 const DrawKey = "__draw"
 
-// NewLanguage makes the CEL environment of one language: the standard library of CEL and the
+// newEnvironment makes the CEL environment of one language: the standard library of CEL and the
 // functions of scenario files.
-func NewLanguage(loc *Locale) (*Language, error) {
-	env, err := cel.NewEnv(
+func newEnvironment(loc *Locale) (*cel.Env, error) {
+	return cel.NewEnv(
 		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.Variable(DrawKey, cel.StringType),
 		cel.Macros(cel.GlobalMacro("id", 1, expandID), cel.GlobalMacro("id", 2, expandID)),
@@ -55,10 +55,6 @@ func NewLanguage(loc *Locale) (*Language, error) {
 		cel.Function("upper", cel.Overload("upper_string", []*cel.Type{cel.StringType}, cel.StringType,
 			bindUnary(withNilError(strings.ToUpper), toText))),
 	)
-	if err != nil {
-		return nil, err
-	}
-	return newLanguage(env)
 }
 
 func toText(s string) ref.Val { return types.String(s) }

@@ -13,12 +13,8 @@ import (
 
 // evaluate compiles and evaluates one text template in a language.
 func evaluate(language, template string) (string, error) {
-	loc := ListLocales()[language]
-	env, err := NewLanguage(loc)
-	if err != nil {
-		return "", err
-	}
-	c := NewCompiler(env, loc)
+	loc := Locales[language]
+	c := NewCompiler(loc)
 	t := Text{}
 	t.Raw = source.Raw{Text: template, Tag: "!!str", Pos: source.Position{File: "t.yaml", Line: 1}}
 	t.Compile(c)

@@ -3,6 +3,7 @@ package expr
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,38 +17,39 @@ type Locale struct {
 	weekdays [7]string // from Sunday
 	// dayPattern is the format of a date, with D, M and Y for its parts.
 	dayPattern string
+
+	once     sync.Once
+	language *language
 }
 
 const nbsp = "\u00a0"
 
-// ListLocales returns the supported languages by their ISO 639-1 code.
-func ListLocales() map[string]*Locale {
-	return map[string]*Locale{
-		"en": {
-			group: ",", decimal: ".", currency: "$%", dayPattern: "M D, Y",
-			months: [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
-				"October", "November", "December"},
-			weekdays: [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"},
-		},
-		"de": {
-			group: ".", decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D. M Y",
-			months: [12]string{"Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September",
-				"Oktober", "November", "Dezember"},
-			weekdays: [7]string{"Sonntag", "Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag"},
-		},
-		"es": {
-			group: ".", decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D de M de Y",
-			months: [12]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
-				"octubre", "noviembre", "diciembre"},
-			weekdays: [7]string{"domingo", "lunes", "martes", "miércoles", "jueves", "viernes", "sábado"},
-		},
-		"fr": {
-			group: nbsp, decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D M Y",
-			months: [12]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
-				"octobre", "novembre", "décembre"},
-			weekdays: [7]string{"dimanche", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi"},
-		},
-	}
+// Locales are the supported languages by their ISO 639-1 code.
+var Locales = map[string]*Locale{
+	"en": {
+		group: ",", decimal: ".", currency: "$%", dayPattern: "M D, Y",
+		months: [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
+			"October", "November", "December"},
+		weekdays: [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"},
+	},
+	"de": {
+		group: ".", decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D. M Y",
+		months: [12]string{"Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September",
+			"Oktober", "November", "Dezember"},
+		weekdays: [7]string{"Sonntag", "Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag"},
+	},
+	"es": {
+		group: ".", decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D de M de Y",
+		months: [12]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
+			"octubre", "noviembre", "diciembre"},
+		weekdays: [7]string{"domingo", "lunes", "martes", "miércoles", "jueves", "viernes", "sábado"},
+	},
+	"fr": {
+		group: nbsp, decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D M Y",
+		months: [12]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
+			"octobre", "novembre", "décembre"},
+		weekdays: [7]string{"dimanche", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi"},
+	},
 }
 
 // Money writes cents as dollars: $1,482.00, 1.482,00 $ or 1 482,00 $.

@@ -9,15 +9,19 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Language is the CEL environment of one language, and what its programs share.
-type Language struct {
+// language is the CEL environment of one language, and what its programs share.
+type language struct {
 	env *cel.Env
 	// interpreter has the functions. Each program of cel.Env has a table of its own, which costs
 	// more to make and to keep than the rest of the program.
 	interpreter interpreter.Interpreter
 }
 
-func newLanguage(env *cel.Env) (*Language, error) {
+func newLanguage(loc *Locale) (*language, error) {
+	env, err := newEnvironment(loc)
+	if err != nil {
+		return nil, err
+	}
 	functions := interpreter.NewDispatcher()
 	for _, f := range env.Functions() {
 		bindings, err := f.Bindings()
@@ -29,7 +33,7 @@ func newLanguage(env *cel.Env) (*Language, error) {
 		}
 	}
 	attributes := interpreter.NewAttributeFactory(env.Container, env.CELTypeAdapter(), env.CELTypeProvider())
-	return &Language{env: env, interpreter: interpreter.NewInterpreter(functions, env.Container,
+	return &language{env: env, interpreter: interpreter.NewInterpreter(functions, env.Container,
 		env.CELTypeProvider(), env.CELTypeAdapter(), attributes)}, nil
 }
 
@@ -63,7 +67,7 @@ func (p shared) Eval(vars any) (out ref.Val, _ *cel.EvalDetails, err error) {
 
 // program plans a checked expression and returns its maximum cost. The cost is tracked during the
 // evaluation, which takes twice the time, only if it isn't known to be small.
-func (l *Language) program(env *cel.Env, ast *cel.Ast) (Program, uint64, error) {
+func (l *language) program(env *cel.Env, ast *cel.Ast) (Program, uint64, error) {
 	estimate, err := env.EstimateCost(ast, bounds{})
 	if err != nil {
 		return nil, 0, fmt.Errorf("estimating its cost: %w", err)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestScalarsOfAMapHaveAFixedOrder(t *testing.T) {
-	in := &Scope{Loc: ListLocales()["en"]}
+	in := &Scope{Loc: Locales["en"]}
 	m := map[ref.Val]ref.Val{}
 	for _, s := range []string{"e", "d", "c", "b", "a"} {
 		m[types.String(s)] = types.String(s)

@@ -14,12 +14,8 @@ import (
 // testCompiler returns an English compiler with a variable of each type that templates use.
 func testCompiler(t *testing.T) *Compiler {
 	t.Helper()
-	loc := ListLocales()["en"]
-	env, err := NewLanguage(loc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := NewCompiler(env, loc)
+	loc := Locales["en"]
+	c := NewCompiler(loc)
 	c.Declare("name", cel.StringType)
 	c.Declare("seats", cel.IntType)
 	c.Declare("due", cel.TimestampType)
@@ -30,7 +26,7 @@ func testCompiler(t *testing.T) *Compiler {
 }
 
 func testScope() *Scope {
-	return &Scope{Loc: ListLocales()["en"], Vals: Values{
+	return &Scope{Loc: Locales["en"], Vals: Values{
 		"name": types.String("Ada"), "seats": types.Int(12), "owes": types.String("9"), "over": types.True, "any": types.True,
 		"due": types.Timestamp{Time: time.Date(2026, 3, 14, 9, 5, 0, 0, time.UTC)},
 	}, Withheld: []string{"owes"}}

@@ -72,8 +72,8 @@ const (
 type File struct {
 	// Folder is the folder of the file in a nested pack.
 	Folder, ID string
-	// File is the path for messages.
-	File string
+	// Path is the path for messages.
+	Path string
 	Data []byte
 }
 
@@ -193,7 +193,7 @@ func (r *packReader) folder(folder string) []File {
 			continue
 		}
 		if data := r.file(name); data != nil {
-			sources = append(sources, File{Folder: folder, ID: id, File: path.Join(r.Name, name), Data: data})
+			sources = append(sources, File{Folder: folder, ID: id, Path: path.Join(r.Name, name), Data: data})
 		}
 	}
 	return sources
@@ -215,9 +215,9 @@ func (r *packReader) flat(entries []string) []File {
 		if data == nil {
 			continue
 		}
-		s := File{Folder: "kb", ID: id, File: path.Join(r.Name, name), Data: data}
+		s := File{Folder: "kb", ID: id, Path: path.Join(r.Name, name), Data: data}
 		if ext == ".yaml" {
-			d := source.Decoder{File: s.File}
+			d := source.Decoder{File: s.Path}
 			root := d.Root(data)
 			if root == nil {
 				r.errs = append(r.errs, d.Errs...)

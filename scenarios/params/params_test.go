@@ -21,14 +21,9 @@ func compile(t *testing.T, text string) (*Drawing, string) {
 	if len(d.Errs) > 0 {
 		return nil, d.Errs[0].Error()
 	}
-	loc := expr.ListLocales()["en"]
-	env, err := expr.NewLanguage(loc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := NewNameList([]string{"Ada"}, []string{"Byron"})
 	names.Lists["plans"] = []string{"Basic", "Pro"}
-	c := &Compiler{Compiler: expr.NewCompiler(env, loc), Lists: func(id string) *NameList {
+	c := &Compiler{Compiler: expr.NewCompiler(expr.Locales["en"]), Lists: func(id string) *NameList {
 		return map[string]*NameList{"en": names}[id]
 	}}
 	drawing.CompileParams(c)

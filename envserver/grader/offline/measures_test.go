@@ -36,7 +36,7 @@ func eachCase(t *testing.T, seeds int64, check func(w *scenarios.Workflow)) {
 // explain writes what a reply to a case may explain: every number of the policy, and what follows
 // from it.
 func explain(w *scenarios.Workflow) string {
-	locale, p := expr.ListLocales()[w.Language], w.Policy
+	locale, p := expr.Locales[w.Language], w.Policy
 	texts := append(p.Texts(), fmt.Sprintf("January %d", p.HolidayDay), fmt.Sprintf("December %d", p.FreezeDay),
 		locale.Day(w.Now))
 	sums := func(amounts ...desk.Cents) {

@@ -357,7 +357,7 @@ func (l *linter) unserved(b *ticketBuild, said string) {
 	for i, f := range fixed {
 		stated[i] = facts.Fact{What: f.What, Value: f.Values[0]}
 	}
-	gold := facts.NewGold(facts.NewLibrary().Read(c, nil, nil), fixed, nil, false)
+	gold := facts.NewLibrary().Gold(c, facts.Served{}, fixed, nil, false)
 	for i, finding := range gold.Compare(stated, c.NewMessage(said)).Required {
 		if finding == facts.Untold {
 			l.reportf(b.s.File, ruleFacts, "nothing that the agent is served or can find contains fact %s, %s %q: "+

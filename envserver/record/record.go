@@ -74,6 +74,8 @@ type Answer struct {
 	Said string `json:"said,omitempty"`
 	// Tokens counts the answer's tokens, nil if they are unknown.
 	Tokens *score.Tokens `json:"tokens,omitempty"`
+	// DurationMS is how long the agent took to act, with all requests that were repeated.
+	DurationMS int64 `json:"duration_ms,omitempty"`
 	// Trace has the tokens themselves, nil unless the model's endpoint returns them.
 	Trace *Trace `json:"trace,omitempty"`
 }

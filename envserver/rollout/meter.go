@@ -131,7 +131,9 @@ func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	if err := s.Meter.begin(ctx); err != nil {
 		return nil, err
 	}
+	began := s.Clock.Now()
 	action, err := agent.Act(ctx, turn)
+	w.asked = s.Clock.Now().Sub(began)
 	all := usageOf(agent)
 	used := score.Tokens{Prompt: all.Prompt - w.counted.Prompt, Completion: all.Completion - w.counted.Completion}
 	w.counted = all

@@ -1,8 +1,11 @@
 package rollout
 
 import (
+	"context"
+	"encoding/json"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -112,5 +115,29 @@ func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 				t.Errorf("replayed is %t, want %t", got.Replayed, tc.want)
 			}
 		})
+	}
+}
+
+// slowSpeaker is a model that answers after a time.
+type slowSpeaker struct{ clock Clock }
+
+func (s slowSpeaker) Act(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
+	return json.RawMessage(`{}`), s.clock.Sleep(ctx, 1500*time.Millisecond)
+}
+
+func (slowSpeaker) Answer() record.Answer { return record.Answer{Said: "well"} }
+
+// The answer of a model is recorded with how long it took. Policies that say nothing have none.
+func TestAnswersHaveTheirDuration(t *testing.T) {
+	clock := sleepingClock()
+	w := &worker{shard: &shard{Config: Config{Clock: clock}}}
+	if _, err := w.act(t.Context(), slowSpeaker{clock}, policy.Turn{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(record.Answer{Said: "well", DurationMS: 1500}, w.answerOf(slowSpeaker{clock})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(record.Answer{}, w.answerOf(nil)); diff != "" {
+		t.Errorf("of a policy that says nothing (-want +got)\n%s", diff)
 	}
 }

@@ -79,7 +79,8 @@ func judgeClass(cause string) string {
 type worker struct {
 	shard   *shard
 	client  *client.Client
-	counted score.Tokens // of the agent of the present attempt
+	counted score.Tokens  // of the agent of the present attempt
+	asked   time.Duration // how long its last action took
 }
 
 // run plays jobs until there are none. Its error ends the whole shard.
@@ -431,11 +432,14 @@ func recordTokens(ctx context.Context, used score.Tokens) {
 }
 
 // answerOf is the answer that contained the agent's last action.
-func answerOf(agent policy.Policy) record.Answer {
-	if speaker, ok := agent.(policy.Speaker); ok {
-		return speaker.Answer()
+func (w *worker) answerOf(agent policy.Policy) record.Answer {
+	speaker, ok := agent.(policy.Speaker)
+	if !ok {
+		return record.Answer{}
 	}
-	return record.Answer{}
+	answer := speaker.Answer()
+	answer.DurationMS = w.asked.Milliseconds()
+	return answer
 }
 
 // steps lets the agent act until the episode is done.
@@ -453,11 +457,11 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 			return w.forfeit(ctx, err, p)
 		}
 		if turn.Refused = readRefusal(err); turn.Refused != "" {
-			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Answer: answerOf(agent)})
+			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Answer: w.answerOf(agent)})
 			continue
 		}
 		// An action that failed is also recorded: repeated, it may end the episode.
-		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Answer: answerOf(agent)})
+		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Answer: w.answerOf(agent)})
 		if err != nil {
 			return w.fail(err)
 		}

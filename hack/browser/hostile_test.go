@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,14 +42,18 @@ var attacks = []string{
 // notUTF8 is replaced by bytes that aren't UTF-8 when a record is written.
 const notUTF8 = "NOT-UTF-8"
 
-// poison replaces texts in a value of JSON by attacks.
+// poison replaces texts in a value of JSON by attacks, or all by the same one.
 type poison struct {
-	n int
+	n    int
+	same string
 	// keys are those of texts to replace, all if empty.
 	keys []string
 }
 
 func (p *poison) next() string {
+	if p.same != "" {
+		return p.same
+	}
 	p.n++
 	return attacks[p.n%len(attacks)]
 }
@@ -65,7 +70,7 @@ func (p *poison) in(key string, value any) any {
 			v[i] = p.in(key, v[i])
 		}
 	case map[string]any:
-		for k := range v {
+		for _, k := range slices.Sorted(maps.Keys(v)) { // the same attacks at the same places each time
 			v[k] = p.in(k, v[k])
 		}
 	}
@@ -105,11 +110,7 @@ var variants = []func(p *poison, e map[string]any){
 	func(p *poison, e map[string]any) { // an unknown scenario and task
 		e["scenario"], e["task"], e["scenario_digest"] = p.next(), p.next(), p.next()
 	},
-	func(p *poison, e map[string]any) { // every text
-		mode, outcome := e["reward_mode"], e["outcome"]
-		p.in("", e)
-		e["reward_mode"], e["outcome"] = mode, outcome // a line with others is no record
-	},
+	everyText,
 	func(p *poison, e map[string]any) { // large texts without spaces
 		large := strings.Repeat("x<b>", 1<<16) + attacks[0]
 		for _, turn := range e["turns"].([]any) {
@@ -118,6 +119,22 @@ var variants = []func(p *poison, e map[string]any){
 		e["class"], e["judge"] = strings.Repeat("y", 1<<18), strings.Repeat("z", 1<<18)
 	},
 	func(_ *poison, e map[string]any) { e["scenario"] = strings.Repeat("s", 20_000) + attacks[0] },
+	func(_ *poison, e map[string]any) { // no text has a place to break a line
+		everyText(&poison{same: strings.Repeat("window.__pwned", 30)}, e)
+	},
+	func(_ *poison, e map[string]any) { // the same, and the episode can be played again
+		word := &poison{keys: texts, same: strings.Repeat("window.__pwned", 30)}
+		for _, dimension := range e["dimensions"].([]any) {
+			dimension.(map[string]any)["name"] = word.next()
+		}
+		word.in("", e)
+	},
+}
+
+func everyText(p *poison, e map[string]any) {
+	mode, outcome := e["reward_mode"], e["outcome"]
+	p.in("", e)
+	e["reward_mode"], e["outcome"] = mode, outcome // a line with others is no record
 }
 
 // hostileStore writes two runs of hostile records, of which the second has a hostile manifest and
@@ -267,6 +284,7 @@ func (w *world) testHostile(t *testing.T) {
 				for _, found := range eval[[]string](t, tab, harm) {
 					t.Error(found)
 				}
+				fits(t, tab)
 				sound(t, tab)
 				if eval[bool](t, tab, `document.body.innerText.includes("window.__pwned")`) {
 					shown++

@@ -149,7 +149,8 @@ func ListPages(b *Browser, site *Site, store string) ([]Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the runs of Compare: %w", err)
 	}
-	query, err := Eval[string](tab, fmt.Sprintf(`"" + new URLSearchParams({a: %q, b: %q})`, compared[0], compared[1]))
+	query, err := Eval[string](tab, fmt.Sprintf(`"" + new URLSearchParams([["run", %q], ["run", %q]])`,
+		compared[0], compared[1]))
 	if err != nil {
 		return nil, fmt.Errorf("making the query of Compare: %w", err)
 	}

@@ -175,6 +175,10 @@ func (e *exporter) write(ctx context.Context, w writer) error {
 	}
 	read, played := int64(0), map[string]bool{}
 	for _, run := range e.runs {
+		var err error
+		if e.reader.objections, err = run.Objections(ctx); err != nil {
+			return err
+		}
 		for stored, err := range run.Episodes(ctx) {
 			if err == nil {
 				err = e.one(ctx, w, run, stored)

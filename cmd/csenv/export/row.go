@@ -61,6 +61,8 @@ type row struct {
 	ScenarioDigest string `json:"scenario_digest" parquet:"scenario_digest,dict"`
 	Attempts       int64  `json:"attempts" parquet:"attempts"`
 	DurationMS     int64  `json:"duration_ms" parquet:"duration_ms"`
+	// Objection is why a person finds the grade wrong, null if nobody does.
+	Objection *string `json:"grade_is_wrong_because" parquet:"grade_is_wrong_because"`
 	// Gold is JSON, and null unless it is asked for.
 	Gold *string `json:"gold" parquet:"gold"`
 }
@@ -126,7 +128,7 @@ func newRow(t *trajectory) (*row, error) {
 		Seed: t.Seed, Agent: source.AgentName(t.run.EvaluationRun), Outcome: string(t.Outcome), Class: orNil(t.Class),
 		Score: t.Score, Reward: t.reward(), Dimensions: []dimension{}, Tools: string(tools), Judge: t.Judge,
 		Basis: t.basis(), GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest, Attempts: int64(t.Attempts),
-		DurationMS: t.DurationMS, Steps: make([]step, len(t.Turns)), Version: versionOf(t.run),
+		DurationMS: t.DurationMS, Objection: orNil(t.objection), Steps: make([]step, len(t.Turns)), Version: versionOf(t.run),
 	}
 	r.Began, r.Completed = timesOf(t.run)
 	for _, d := range t.Dimensions {

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
@@ -30,6 +31,8 @@ type trajectory struct {
 	messages []endpoint.ChatMessage
 	// dense are the rewards of the turns in the dense mode, nil if they are unknown.
 	dense []float64
+	// objection is why a person finds the grade wrong, "" if nobody does.
+	objection string
 	// gold is the gold of each ticket or of the workflow, nil unless it is asked for.
 	gold []gold
 }
@@ -55,6 +58,8 @@ type reader struct {
 	kinds  *transcript.Kinds
 	splits map[string]map[string]string // by task and scenario
 	gold   bool
+	// objections are those to the grades of the run that is read, by episode.
+	objections map[int64]results.Objection
 }
 
 func newReader(catalog *scenarios.Catalog, withGold bool) *reader {
@@ -68,7 +73,7 @@ var errChanged = errors.New("its scenarios or the grader have changed since: exp
 // read plays an episode again. It fails if the observations or the score could differ from those
 // that the agent had.
 func (r *reader) read(ctx context.Context, run *source.LoadedRun, e record.Episode) (*trajectory, error) {
-	t := &trajectory{Episode: e, run: run}
+	t := &trajectory{Episode: e, run: run, objection: r.objections[e.Index].Because}
 	kind, err := r.kinds.For(e)
 	if err != nil {
 		return nil, err

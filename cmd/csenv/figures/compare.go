@@ -40,10 +40,11 @@ func NewCompareCommand() *cobra.Command {
 		if err := MayCompare(runs[0], runs[1]); err != nil && !force {
 			return fmt.Errorf("%w: --force compares them anyway", err)
 		}
-		c, err := CompareRuns(cmd.Context(), runs[0], runs[1])
+		compared, _, err := CompareRuns(cmd.Context(), runs[0], runs[1])
 		if err != nil {
 			return err
 		}
+		c := compared[0]
 		c.A, c.B = args[0], args[1]
 		for i, run := range runs {
 			if doubt := run.Doubt(); doubt != "" {
@@ -68,22 +69,28 @@ type Comparison struct {
 	Trouble [2]Trouble
 }
 
-// CompareRuns compares two runs, scenario by scenario.
-func CompareRuns(ctx context.Context, a, b *source.LoadedRun) (Comparison, error) {
-	of, err := a.Scores(ctx)
+// CompareRuns compares a run with each of others, scenario by scenario. It also returns the scores
+// of all, the run's first.
+func CompareRuns(ctx context.Context, run *source.LoadedRun, others ...*source.LoadedRun) ([]Comparison,
+	[][]score.ScenarioScore, error) {
+	of, err := run.Scores(ctx)
 	if err != nil {
-		return Comparison{}, err
+		return nil, nil, err
 	}
-	with, err := b.Scores(ctx)
-	if err != nil {
-		return Comparison{}, err
+	found, scores := make([]Comparison, len(others)), [][]score.ScenarioScore{of}
+	for i, other := range others {
+		with, err := other.Scores(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		found[i] = Comparison{score.Compare(of, with), run.Name, other.Name,
+			[2]Trouble{TroubleOf(run.EvaluationRun), TroubleOf(other.EvaluationRun)}}
+		if found[i].Pairs == 0 {
+			return nil, nil, fmt.Errorf("%s and %s have no scenario in common", run.Name, other.Name)
+		}
+		scores = append(scores, with)
 	}
-	c := Comparison{score.Compare(of, with), a.Name, b.Name,
-		[2]Trouble{TroubleOf(a.EvaluationRun), TroubleOf(b.EvaluationRun)}}
-	if c.Pairs == 0 {
-		return c, fmt.Errorf("%s and %s have no scenario in common", a.Name, b.Name)
-	}
-	return c, nil
+	return found, scores, nil
 }
 
 // MayCompare returns an error that names what differs if the scores of two runs can't be compared.
@@ -140,6 +147,16 @@ func (c Comparison) interval() (low, high string) {
 		return "", ""
 	}
 	return score.FormatDecimal(c.CI95.Low), score.FormatDecimal(c.CI95.High)
+}
+
+// Lead is B minus A, with its interval.
+func (c Comparison) Lead() string {
+	lead := FormatSigned(score.FormatDecimal(-c.Delta))
+	if c.CI95 != nil {
+		lead += fmt.Sprintf(" (%s to %s)", FormatSigned(score.FormatDecimal(-c.CI95.High)),
+			FormatSigned(score.FormatDecimal(-c.CI95.Low)))
+	}
+	return lead
 }
 
 // Chart is the difference with its interval.

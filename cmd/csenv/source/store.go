@@ -393,3 +393,24 @@ func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[reco
 		}
 	}
 }
+
+// Objections reads what people have written against the grades of a run, by episode. Only runs in a
+// folder of this machine have any.
+func (r *LoadedRun) Objections(ctx context.Context) (map[int64]results.Objection, error) {
+	store, err := r.OwnStore(ctx)
+	if store == nil || err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Objections(ctx, "")
+}
+
+// OwnStore opens the folder of a run that csenv eval has played on this machine. It is nil for other
+// runs: those of pools and of buckets.
+func (r *LoadedRun) OwnStore(ctx context.Context) (*results.Store, error) {
+	if r.Stored == nil || r.Namespace != "" || r.Status.Results == "" ||
+		strings.Contains(strings.TrimPrefix(r.Status.Results, "file://"), "://") {
+		return nil, nil
+	}
+	return OpenStore(ctx, r.Status.Results)
+}

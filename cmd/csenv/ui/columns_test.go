@@ -22,6 +22,8 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "12345678-1"}}
+	run.Status.Tasks = []v1alpha1.TaskResult{{Name: "t", Dimensions: []v1alpha1.DimensionResult{
+		{Name: "reply", Mean: "0.2500", Max: "0.5000"}, {Name: "category", Mean: "0.1000", Max: "0.1000"}}}}
 	s := &site{pages: pages, sources: holding([]*source.LoadedRun{{EvaluationRun: run}})}
 	header := regexp.MustCompile(`<th scope="col"[^>]*>(?:<a href="([^"]*)">)?([^<↑↓]*)`)
 	for _, tt := range []struct {
@@ -34,6 +36,7 @@ func TestColumns(t *testing.T) {
 		{"columns=run&columns=created&columns=score&sort=-score", "columns=run%2Cscore%2Ccreated",
 			[]string{"Run", "Score", "Created"}},
 		{"columns=run", "columns=run", []string{"Run"}},
+		{"columns=points:reply,score", "columns=run%2Cscore%2Cpoints%3Areply", []string{"Run", "Score", "Points: reply"}},
 	} {
 		w := get(s, "/?"+tt.query)
 		text := w.Body.String()
@@ -57,6 +60,9 @@ func TestColumns(t *testing.T) {
 		if checked := strings.Count(text, " checked>"); checked != len(tt.labels)-1 {
 			t.Errorf("%s: %d boxes are ticked", tt.query, checked)
 		}
+	}
+	if text := get(s, "/?columns=points:reply").Body.String(); !strings.Contains(text, ">0.2500 of 0.5000</td>") {
+		t.Errorf("the points of a dimension aren't shown: %s", text)
 	}
 	if w := get(s, "/?columns=mood"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "has no column") {
 		t.Errorf("an unknown column: %d", w.Code)

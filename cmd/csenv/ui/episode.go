@@ -51,6 +51,9 @@ type episodePage struct {
 	Facts         []transcript.Field
 	// Record is the record as JSON, "" if it is long.
 	Record string
+	// Objection is why a person finds the grade wrong, "" if nobody does, and Object the path of the
+	// form that writes it, "" if it can't be written.
+	Objection, Object string
 }
 
 type tab struct {
@@ -100,7 +103,20 @@ func (s *site) episode(r *http.Request) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	return found, s.neighbours(r.Context(), found.main.(*episodePage), run, query)
+	p := found.main.(*episodePage)
+	if err := s.addObjection(r, p, run, query); err != nil {
+		return shown{}, err
+	}
+	return found, s.neighbours(r.Context(), p, run, query)
+}
+
+// addObjection adds what a person has written against the grade.
+func (s *site) addObjection(r *http.Request, p *episodePage, run *source.LoadedRun, query url.Values) error {
+	all, err := run.Objections(r.Context())
+	if p.Objection = all[p.Excerpt.Episode.Index].Because; all != nil && s.mayObject(r) {
+		p.Object = addQuery(p.Excerpt.Path+"/objection", query)
+	}
+	return err
 }
 
 // episodeOf shows an episode from a step on. The query has the parameters of the list and the tab.
@@ -206,25 +222,37 @@ func (s *site) neighbours(ctx context.Context, p *episodePage, run *source.Loade
 // standingOf is how an episode ended, and its score beside that with which one passes.
 func standingOf(run *v1alpha1.EvaluationRun, e record.Episode) (stateView, string) {
 	if e.Score == nil || e.Outcome == score.Errored {
-		return stateView{strings.TrimSuffix("Errored: "+e.Class, ": "), "bad"}, ""
+		return wordOf(e.Outcome, e.Class, false), ""
 	}
 	points := source.ToMicroPoints(*e.Score)
 	text := "score " + score.FormatDecimal(points)
 	pass, err := evaluation.PassScore(run)
-	if err == nil {
-		text += ", passes with " + score.FormatExact(pass)
-	}
-	switch {
-	case e.Outcome == score.Failed:
-		return stateView{"Failed by the agent", "bad"}, text
-	case err != nil:
+	if err != nil {
+		if e.Outcome == score.Failed {
+			return wordOf(e.Outcome, "", false), text
+		}
 		return stateView{"Scored", ""}, text
-	case points < pass:
-		return stateView{"Missed", "bad"}, text
-	case e.Wrong:
-		return stateView{"Missed", "bad"}, text + " if nothing of what is decided and told is wrong"
 	}
-	return stateView{"Passed", "good"}, text
+	text += ", passes with " + score.FormatExact(pass)
+	if e.Wrong && points >= pass {
+		text += " if nothing of what is decided and told is wrong"
+	}
+	return wordOf(e.Outcome, "", points >= pass && !e.Wrong), text
+}
+
+// wordOf is how an episode ended, in the words of all pages.
+func wordOf(outcome score.Outcome, class string, passed bool) stateView {
+	switch {
+	case outcome == score.Failed:
+		return stateView{"Failed by the agent", "bad"}
+	case outcome == score.Withheld:
+		return stateView{"Score withheld", ""}
+	case outcome == score.Errored:
+		return stateView{strings.TrimSuffix("Errored: "+class, ": "), "bad"}
+	case passed:
+		return stateView{"Passed", "good"}
+	}
+	return stateView{"Missed", "bad"}
 }
 
 // describeEpisode says what was played.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -125,7 +126,7 @@ type episodeRow struct {
 	Category, Points, Seconds, Path string
 	// Title is what the scenario is about, "" if it is unknown.
 	Title string
-	Kind  string
+	State stateView
 }
 
 // pageLink is a link to a page of the list; Key is the key that follows it.
@@ -196,17 +197,11 @@ func pageNumber(r *http.Request) (int, error) {
 
 func (s *site) episodeRow(path string, values url.Values, e index.Episode) episodeRow {
 	row := episodeRow{Episode: numberFromOne(e), Title: s.titleOf(e.Scenario, e.Seed),
-		Category: s.scenarios[e.Scenario].Category, Points: "–", Outcome: e.Outcome.Word(e.Passed), Kind: "bad",
+		Category: s.scenarios[e.Scenario].Category, Points: "–", State: wordOf(e.Outcome, e.Class, e.Passed),
 		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addQuery(fmt.Sprintf("%s/episodes/%d", path,
 			e.Index), values)}
 	if e.Score != nil {
 		row.Points = score.FormatDecimal(*e.Score)
-	}
-	switch {
-	case e.Passed:
-		row.Kind = "good"
-	case e.Outcome == score.Errored:
-		row.Kind = ""
 	}
 	return row
 }
@@ -218,15 +213,23 @@ func numberFromOne(e index.Episode) index.Episode {
 	return e
 }
 
+// outcomeWords are the words of wordOf for values of the form.
+var outcomeWords = map[string]string{"passed": "Passed", "missed": "Missed", string(score.Scored): "Scored",
+	string(score.Failed): "Failed by the agent", string(score.Errored): "Errored",
+	string(score.Withheld): "Score withheld"}
+
 // choices are the selects of the form: what the run and the selected episodes have.
 func (s *site) choices(run *source.LoadedRun, values url.Values, found index.Page) []choice {
 	counted := func(counts []index.Count) []option {
 		return view.MapItems(counts, func(c index.Count) option {
-			return option{Value: c.Name, Name: fmt.Sprintf("%s (%s)", c.Name, formatThousands(c.Episodes))}
+			return option{Value: c.Name, Name: fmt.Sprintf("%s (%s)", cmp.Or(outcomeWords[c.Name], c.Name),
+				formatThousands(c.Episodes))}
 		})
 	}
 	named := func(names []string) []option {
-		return view.MapItems(names, func(name string) option { return option{Value: name, Name: name} })
+		return view.MapItems(names, func(name string) option {
+			return option{Value: name, Name: cmp.Or(outcomeWords[name], name)}
+		})
 	}
 	groups := func(results []v1alpha1.CategoryResult) []option {
 		return named(view.MapItems(results, func(r v1alpha1.CategoryResult) string { return r.Name }))
@@ -256,7 +259,7 @@ func listColumns(values url.Values) []column {
 		number bool
 	}{
 		{"episode", index.ByIndex, true}, {"scenario", index.ByScenario, false}, {"category", "", false},
-		{"task", index.ByTask, false}, {"trial", "", true}, {"outcome", index.ByOutcome, false},
+		{"task", index.ByTask, false}, {"trial", "", true}, {"result", index.ByOutcome, false},
 		{"score", index.ByScore, true}, {"steps", index.ByTurns, true}, {"seconds", index.ByDuration, true},
 	}
 	out := make([]column, 0, len(list))

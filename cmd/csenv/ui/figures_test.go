@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/cmd/csenv/evaluate"
-	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -93,22 +92,22 @@ func TestPagesOfFigures(t *testing.T) {
 		"the leaderboard as CSV": {"/leaderboard?format=csv&agent=Oracle", true, 200,
 			[]string{"basis,rank,run,agent,score", ",1,oracle,Oracle,1.0000"}, []string{"<", "noop"}},
 		"the leaderboard as Markdown": {"/leaderboard?format=markdown", false, 200, []string{"| rank |"}, []string{"<html"}},
-		"nothing compared":            {"/compare", false, 200, []string{"Choose two runs"}, []string{"/compare/live"}},
-		"two runs": {"/compare?a=" + id("oracle") + "&b=" + id("noop"), false, 200, []string{
-			"oracle is better (95 % interval", "<b>3</b><span>better in oracle</span>",
-			paths["noop"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">&#43;1.0000<"}, []string{"style="}},
-		"two transcripts": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("noop") + "&task=ticket-resolve&scenario=B06&trial=1",
+		"nothing compared":            {"/compare", false, 200, []string{"Choose two to six runs"}, []string{"/compare/live"}},
+		"two runs": {"/compare?run=" + id("oracle") + "&run=" + id("noop"), false, 200, []string{
+			"oracle is better (95 % interval", `<td class="number">0, 3, 0</td>`, "minus oracle", `<td class="number">-1.0000 (-1.0000 to -1.0000)</td>`,
+			paths["noop"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">1.0000<"}, []string{"style="}},
+		"two transcripts": {"/compare/episodes?run=" + id("oracle") + "&run=" + id("noop") + "&task=ticket-resolve&scenario=B06&trial=1",
 			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Lost: no reply to the customer"}, nil},
-		"two transcripts without a scenario": {"/compare/episodes?a=" + id("oracle") + "&b=" + id("noop"), false, 400,
+		"two transcripts without a scenario": {"/compare/episodes?run=" + id("oracle") + "&run=" + id("noop"), false, 400,
 			[]string{"choose a scenario on the page Compare"}, nil},
 		"public updates of a comparison": {"/compare/live", true, 403, []string{"Forbidden"}, nil},
 		"public updates of episodes":     {paths["noop"] + "/episodes/live", true, 403, []string{"Forbidden"}, nil},
 		"public transcripts":             {"/compare/episodes", true, 403, []string{"shows aggregated figures only"}, nil},
-		"runs that differ": {"/compare?a=" + id("oracle") + "&b=" + id("another"), false, 200,
+		"runs that differ": {"/compare?run=" + id("oracle") + "&run=" + id("another"), false, 200,
 			[]string{"their tasks differ: ticket-resolve and ticket-classify", "Compare them anyway"}, []string{"<h2>"}},
-		"runs that differ, by force": {"/compare?force=1&a=" + id("oracle") + "&b=" + id("another"), false, 200,
+		"runs that differ, by force": {"/compare?force=1&run=" + id("oracle") + "&run=" + id("another"), false, 200,
 			[]string{"have no scenario in common"}, []string{"Compare them anyway"}},
-		"a run that is gone":       {"/compare?a=x&b=y", false, 404, []string{"There is no run"}, nil},
+		"a run that is gone":       {"/compare?run=x&run=y", false, 404, []string{"There is no run"}, nil},
 		"a public comparison":      {"/compare", true, 403, []string{"shows aggregated figures only"}, nil},
 		"a page that is not there": {"/nope", false, 404, []string{"There is no page /nope"}, nil},
 	} {
@@ -156,7 +155,7 @@ func TestLiveFigures(t *testing.T) {
 	for want, show := range map[string]func(*http.Request) (shown, error){
 		"Provenance": s.run, "<h2>ticket-resolve</h2>": s.leaderboard, "oracle minus oracle": s.compare,
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?a="+id+"&b="+id, nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?run="+id+"&run="+id, nil)
 		r.SetPathValue("namespace", namespace)
 		r.SetPathValue("run", run)
 		found, err := show(r)
@@ -170,29 +169,32 @@ func TestLiveFigures(t *testing.T) {
 	}
 }
 
+// A page shows the greatest differences, whichever run is better, and leads to the others.
 func TestLongComparisons(t *testing.T) {
-	changes := make([]score.Change, comparedRows+50)
-	for i := range changes {
-		changes[i] = score.Change{Task: "t", Scenario: fmt.Sprint(i), Delta: int64(i)}
+	scores := make([][]score.ScenarioScore, 3)
+	for i := range int64(comparedRows + 50) {
+		row := score.ScenarioScore{Task: "t", Scenario: fmt.Sprintf("%03d", i), Mean: i}
+		scores[i%2] = append(scores[i%2], row)
+		row.Mean = 0
+		scores[2] = append(scores[2], row)
 	}
-	changes[248].Delta *= -1 // the direction doesn't matter
 	for _, tt := range []struct {
 		query, all string
 		rows       int
 		last       string
 	}{
-		{"a=x&b=y", "/compare?a=x&all=1&b=y", comparedRows, "50"},
-		{"a=x&b=y&all=1", "", comparedRows + 50, "0"},
+		{"run=x&run=y&run=z", "/compare?all=1&run=x&run=y&run=z", comparedRows, "050"},
+		{"run=x&run=y&run=z&all=1", "", comparedRows + 49, "001"},
 	} {
 		q, err := url.ParseQuery(tt.query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := comparePage{Result: &figures.Comparison{Comparison: score.Comparison{Changes: changes}}}
-		p.addRows(q, func(c score.Change) string { return "about " + c.Scenario })
-		if len(p.Rows) != tt.rows || p.All != tt.all || p.More != 50 || p.Rows[0].Title != "about 249" ||
-			p.Rows[1].Scenario != "248" || p.Rows[len(p.Rows)-1].Scenario != tt.last {
-			t.Errorf("%s: %d rows, %d more at %q", tt.query, len(p.Rows), p.More, p.All)
+		p := comparePage{Chosen: []comparedRun{{Name: "x"}, {Name: "y"}, {Name: "z"}}}
+		p.addRows(q, scores, func(_, scenario string) string { return "about " + scenario })
+		if len(p.Rows) != tt.rows || p.All != tt.all || p.More != 49 || p.Rows[0].Title != "about 249" ||
+			p.Rows[1].Scenario != "248" || p.Rows[len(p.Rows)-1].Scenario != tt.last || p.Rows[0].Cells[0].Points != "" {
+			t.Errorf("%s: %d rows, %d more at %q: %+v", tt.query, len(p.Rows), p.More, p.All, p.Rows[0])
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/web/chart"
 )
 
 // boardPage is the data of the template leaderboard.html.
@@ -37,6 +38,8 @@ type boardTable struct {
 	figures.Board
 	Rows                      []boardRow
 	Priced, Counted, Troubled bool
+	// Costs draws the scores against the costs, nil if fewer than two are known.
+	Costs *chart.Scatter
 }
 
 type boardRow struct {
@@ -77,6 +80,7 @@ func (s *site) leaderboard(r *http.Request) (shown, error) {
 			return row
 		})
 		p.Boards = append(p.Boards, boardTable{Board: b, Rows: rows,
+			Costs:    drawCosts(view.MapItems(b.Entries, figures.Entry.Loaded)),
 			Priced:   slices.ContainsFunc(rows, func(r boardRow) bool { return r.Cost != "" }),
 			Counted:  slices.ContainsFunc(rows, func(r boardRow) bool { return r.Begun > 0 }),
 			Troubled: slices.ContainsFunc(rows, func(r boardRow) bool { return r.TroubleText() != "" })})

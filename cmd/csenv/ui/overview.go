@@ -31,8 +31,10 @@ type overviewPage struct {
 	Filter  runFilter
 	Columns []column
 	// Choices are the columns to choose from, Has the names of those that are shown.
-	Choices    []option
-	Has        map[string]bool
+	Choices []option
+	Has     map[string]bool
+	// Dimensions are those whose points the table shows.
+	Dimensions []string
 	States     []option
 	Namespaces []option
 	// Found counts the runs that match the filter, All those without it. First and Last number the
@@ -105,6 +107,8 @@ type runRow struct {
 	// supports.
 	Short   [3]string
 	Created moment
+	// Points are those of the run's dimensions.
+	Points map[string]string
 	// Message says why a run waits or failed, and Trouble what happened to answers.
 	Message, Trouble string
 }
@@ -163,7 +167,11 @@ func readColumns(lists []string) ([]string, error) {
 		}
 		delete(wanted, c.name)
 	}
-	for name := range wanted {
+	for _, name := range view.SortedKeys(wanted) {
+		if strings.HasPrefix(name, pointsColumn) {
+			names = append(names, name)
+			continue
+		}
 		return nil, badRequest("The table of runs has no column %.40q: choose some of %v.", name,
 			view.MapItems(runColumns, func(c runColumn) string { return c.name }))
 	}
@@ -232,9 +240,13 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	playing = append(playing, ended...)
 	p.Filter.order(playing)
 	p.Filter.troubled = slices.ContainsFunc(playing, func(r runRow) bool { return r.Trouble != "" })
-	p.Columns, p.Choices, p.Has = p.Filter.columns(), p.Filter.choices(), map[string]bool{}
+	all := listRunColumns(runs)
+	p.Columns, p.Choices, p.Has = p.Filter.columns(all), p.Filter.choices(all), map[string]bool{}
 	for _, c := range p.Choices {
 		p.Has[c.Value] = c.Selected
+		if name, is := strings.CutPrefix(c.Value, pointsColumn); is && c.Selected {
+			p.Dimensions = append(p.Dimensions, name)
+		}
 	}
 	p.Found = len(playing)
 	p.Filter.Page = min(p.Filter.Page, max((p.Found+runsPerPage-1)/runsPerPage, 1))
@@ -380,6 +392,7 @@ func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
 	if run.Spec.Seed != nil {
 		row.Seed = fmt.Sprint(*run.Spec.Seed)
 	}
+	row.Points = pointsOf(run)
 	row.usage, row.Trouble = usageOf(run), figures.TroubleOf(run).TroubleText()
 	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
 		row.took = end.Sub(start.Time)

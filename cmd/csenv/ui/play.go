@@ -23,8 +23,10 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	openenvclient "github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/play"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -58,6 +60,10 @@ func newArena(ctx context.Context, catalog *scenarios.Catalog, servers []string,
 				}
 				return play.Server{URL: "http://" + name,
 					Options: openenvclient.Options{Connect: server.Connect(r.RemoteAddr)}}, nil
+			},
+			Review: func(ctx context.Context, e record.Episode) (transcript.Transcript, error) {
+				e.Environment = name
+				return transcript.ReplayEpisode(ctx, catalog, e)
 			}})
 	}
 	for i, url := range servers {

@@ -49,6 +49,15 @@ func TestPlayground(t *testing.T) {
 		response.Body.Close()
 		server.Close()
 	}
+	// Only the places of this machine show what was right.
+	places := newArena(t.Context(), catalog, []string{"http://127.0.0.1:1"}, log)
+	if len(places.here) != 3 || places.here[0].Review == nil || places.here[2].Review != nil {
+		t.Errorf("the places are %+v", places.here)
+	}
+	replayed, err := places.here[0].Review(t.Context(), resolved(0, "B07"))
+	if err != nil || len(replayed.Reviews) != 1 || replayed.Reviews[0].Good == "" {
+		t.Errorf("the review is %+v, %v", replayed.Reviews, err)
+	}
 	s := &site{pages: pages, sources: &sources{}, games: http.NotFoundHandler()}
 	if len(s.layout(t.Context(), shown{}).Nav) != 4 {
 		t.Error("the navigation has no playground")

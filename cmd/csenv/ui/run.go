@@ -2,11 +2,14 @@ package ui
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
 )
 
@@ -17,6 +20,8 @@ type runPage struct {
 	// Live is the path of the page's updates, "" if there are none.
 	Live   string
 	Events []event
+	// History draws the scores of the agent's comparable runs over time, nil if there are no others.
+	History *chart.Scatter
 	// Unread says how much of the run is read while its store is being read, "" otherwise.
 	Unread string
 }
@@ -32,7 +37,8 @@ func (s *site) run(r *http.Request) (shown, error) {
 	if !s.public {
 		o.Episodes = path + "/episodes"
 	}
-	p := runPage{Crumbs: newCrumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o)}
+	p := runPage{Crumbs: newCrumbs("Overview", "/", run.Name, ""), View: figures.NewRunView(run.EvaluationRun, o),
+		History: drawHistory(run, o.Others)}
 	if state, message := s.sources.stateOf(run); source.IsUnfinished(run.EvaluationRun) {
 		p.View.States[0].Text, p.View.States[0].Kind = state.Text, state.Kind
 		if !s.public {
@@ -51,4 +57,28 @@ func (s *site) run(r *http.Request) (shown, error) {
 	}
 	p.Events, p.Unread = events, s.sources.unread(run)
 	return shown{"run", run.Name, "run", p}, nil
+}
+
+// drawHistory draws the scores of a run and of other comparable runs of its agent over time, nil
+// for fewer than two.
+func drawHistory(run *source.LoadedRun, others []*source.LoadedRun) *chart.Scatter {
+	runs := slices.DeleteFunc(slices.Clone(others), func(other *source.LoadedRun) bool {
+		return other.Status.Score == nil || source.AgentName(other.EvaluationRun) != source.AgentName(run.EvaluationRun) ||
+			figures.MayCompare(run, other) != nil
+	})
+	slices.SortStableFunc(runs, func(a, b *source.LoadedRun) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	if len(runs) < 2 {
+		return nil
+	}
+	first, last := runs[0].CreationTimestamp.Time, runs[len(runs)-1].CreationTimestamp.Time
+	drawn := &chart.Scatter{Name: "Scores of this agent over time", Low: view.FormatUTC(first),
+		High: view.FormatUTC(last), Joined: true}
+	for _, r := range runs {
+		at := float64(r.CreationTimestamp.Sub(first)) / max(float64(last.Sub(first)), 1)
+		drawn.Points = append(drawn.Points, chart.Point{Name: r.Name, X: at, Y: r.Status.Score.Mean,
+			At: view.FormatUTC(r.CreationTimestamp.Time)})
+	}
+	return drawn
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/web/chart"
 )
@@ -112,15 +113,44 @@ func (f runFilter) shows(c runColumn) bool {
 	return slices.Contains(f.Columns, c.name)
 }
 
+// pointsColumn begins the name of a column of the points of a dimension.
+const pointsColumn = "points:"
+
+// listRunColumns are all columns of a table of runs: the dimensions of the runs are the last.
+func listRunColumns(runs []*source.LoadedRun) []runColumn {
+	all, names := slices.Clone(runColumns), map[string]bool{}
+	for _, r := range runs {
+		for name := range pointsOf(r.EvaluationRun) {
+			names[name] = true
+		}
+	}
+	for _, name := range view.SortedKeys(names) {
+		all = append(all, runColumn{pointsColumn + name, "Points: " + name, true, true})
+	}
+	return all
+}
+
+// pointsOf are the shares of the points that a run earned by dimension, of the last task that has
+// it.
+func pointsOf(run *v1alpha1.EvaluationRun) map[string]string {
+	points := map[string]string{}
+	for _, task := range run.Status.Tasks {
+		for _, d := range task.Dimensions {
+			points[d.Name] = d.Mean + " of " + d.Max
+		}
+	}
+	return points
+}
+
 // choices are the columns to choose from.
-func (f runFilter) choices() []option {
-	return view.MapItems(runColumns[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c)} })
+func (f runFilter) choices(all []runColumn) []option {
+	return view.MapItems(all[1:], func(c runColumn) option { return option{c.name, c.label, f.shows(c)} })
 }
 
 // columns are those that are shown. The first click on a number sorts the greatest first.
-func (f runFilter) columns() []column {
+func (f runFilter) columns(all []runColumn) []column {
 	var shown []column
-	for _, of := range runColumns {
+	for _, of := range all {
 		if f.shows(of) {
 			shown = append(shown, f.column(of))
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
-// sidePage shows the transcripts of a scenario in two runs.
+// sidePage shows the transcripts of a scenario in several runs.
 type sidePage struct {
 	Crumbs         []page.Link
 	Task, Scenario string
 	// Title is what the scenario is about, "" if it is unknown.
 	Title string
 	Sides []side
-	// Trials are the trials that either run played.
+	// Trials are the trials that any of the runs played.
 	Trials []tab
 }
 
@@ -31,21 +31,22 @@ type side struct {
 	Excerpt                     transcript.Excerpt
 }
 
-// sideBySide shows the episodes of a task, a scenario and a trial in two runs.
+// sideBySide shows the episodes of a task, a scenario and a trial in several runs.
 func (s *site) sideBySide(r *http.Request) (shown, error) {
 	q := r.URL.Query()
 	trial, err := strconv.Atoi(q.Get("trial"))
 	if q.Get("trial") == "" {
 		trial, err = 0, nil
 	}
-	if err != nil || q.Get("scenario") == "" || q.Get("task") == "" {
-		return shown{}, badRequest("Name two runs, a task, a scenario and the number of a trial: choose a scenario " +
+	if err != nil || q.Get("scenario") == "" || q.Get("task") == "" || len(q["run"]) < 2 || len(q["run"]) > maxCompared {
+		return shown{}, badRequest("Name two to six runs, a task, a scenario and the number of a trial: choose a scenario " +
 			"on the page Compare.")
 	}
 	p := &sidePage{Task: q.Get("task"), Scenario: q.Get("scenario")}
 	trials := 0
-	for i, name := range []string{"a", "b"} {
-		namespace, folder, _ := strings.Cut(q.Get(name), "/")
+	names := make([]string, len(q["run"]))
+	for i, id := range q["run"] {
+		namespace, folder, _ := strings.Cut(id, "/")
 		run, err := s.sources.run(r.Context(), namespace, folder)
 		if err != nil {
 			return shown{}, err
@@ -55,14 +56,14 @@ func (s *site) sideBySide(r *http.Request) (shown, error) {
 			return shown{}, err
 		}
 		made.Excerpt.Prefix = fmt.Sprintf("%c-", 'a'+i)
-		p.Sides, trials = append(p.Sides, made), max(trials, played)
+		p.Sides, trials, names[i] = append(p.Sides, made), max(trials, played), run.Name
 	}
-	p.Crumbs = newCrumbs("Compare", "/compare?"+url.Values{"a": q["a"], "b": q["b"]}.Encode(), p.Scenario, "")
+	p.Crumbs = newCrumbs("Compare", "/compare?"+url.Values{"run": q["run"]}.Encode(), p.Scenario, "")
 	for n := range trials {
 		q.Set("trial", strconv.Itoa(n))
 		p.Trials = append(p.Trials, tab{"Trial " + strconv.Itoa(n+1), "/compare/episodes?" + q.Encode(), n == trial})
 	}
-	title := fmt.Sprintf("%s in %s and %s", p.Scenario, p.Sides[0].Name, p.Sides[1].Name)
+	title := p.Scenario + " in " + strings.Join(names, ", ")
 	return shown{"side-by-side", title, "compare", p}, nil
 }
 

@@ -116,6 +116,7 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET /compare/episodes", s.serve(s.private(s.sideBySide)))
 	if !s.public {
 		mux.HandleFunc("GET /runs/{namespace}/{run}/episodes/{episode}/raw", s.rawEpisode)
+		mux.HandleFunc("POST /runs/{namespace}/{run}/episodes/{episode}/objection", s.object)
 	}
 	if s.games != nil {
 		mux.Handle("GET "+playPath+"/", s.games)

@@ -96,7 +96,7 @@ func TestTroubleOnPages(t *testing.T) {
 	all[0].Status.Replies = &v1alpha1.RunReplies{NotJudged: 3, Provoking: 1}
 	const cell = "5.0 % no action, 3 not judged, 1 provoking"
 	id := newComparedRun(all[0]).ID
-	for path, want := range map[string]string{"/": cell, "/leaderboard": cell, "/compare?a=" + id + "&b=" + id: cell,
+	for path, want := range map[string]string{"/": cell, "/leaderboard": cell, "/compare?run=" + id + "&run=" + id: cell,
 		paths["played"]: "2 of 40 answers of the agent (5.0 %) were no action."} {
 		if text := get(s, path).Body.String(); !strings.Contains(text, want) {
 			t.Errorf("%s doesn't say %q", path, want)

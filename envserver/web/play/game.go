@@ -14,8 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // options are the options of a reset.
@@ -52,6 +55,8 @@ type game struct {
 	sent int
 	// articles are all that searches have found.
 	articles []article
+	// gold is the ended episode beside what was right, nil if that isn't shown.
+	gold *transcript.Excerpt
 }
 
 // turn is an action that was played.
@@ -165,7 +170,34 @@ func (g *game) play(ctx context.Context, form url.Values) {
 	g.keepArticles()
 	if seen.Done {
 		g.closeLocked()
+		g.review(ctx)
 	}
+}
+
+// review replays the ended episode for its gold, where that is shown.
+func (g *game) review(ctx context.Context) {
+	if !g.seen.Done || g.target.Review == nil {
+		return
+	}
+	m := g.seen.Metadata
+	e := record.Episode{Task: g.options.Task, Scenario: g.options.Scenario, Seed: g.options.Seed,
+		RewardMode: episode.RewardMode(g.options.RewardMode), Pressure: g.options.Pressure,
+		Grade: record.Grade{Outcome: m.Outcome, Score: m.EpisodeScore, Judge: m.Judge, Verdicts: m.Verdicts}}
+	for _, t := range g.turns {
+		e.Turns = append(e.Turns, record.Turn{Action: t.Action, Reward: t.Reward})
+	}
+	t, err := g.target.Review(ctx, e)
+	if err != nil {
+		return // the grade is shown without it
+	}
+	for _, r := range t.Reviews {
+		for i := range r.Rows {
+			r.Rows[i].Mark = nil // the page marks no sentences
+		}
+	}
+	shown := t.Excerpt(0)
+	shown.Prefix = "gold-"
+	g.gold = &shown
 }
 
 // fail keeps the reason why an action was not played. All errors but those of the action itself end

@@ -8,6 +8,7 @@ package play
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,7 +21,9 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/web/page"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // Server is where a game is played.
@@ -44,6 +47,8 @@ type Target struct {
 	ID, Name, Note string
 	// Open returns the target's server. Token is that of the visitor, "" without a login.
 	Open func(r *http.Request, token string) (Server, error)
+	// Review replays an ended episode beside its gold. It is nil where players mustn't learn that.
+	Review func(ctx context.Context, e record.Episode) (transcript.Transcript, error)
 }
 
 // Config configures a playground. Path, Targets and Layout are required.
@@ -90,7 +95,7 @@ type Playground struct {
 // New makes a playground, which serves all paths below Path. Its pages must be protected by
 // page.ProtectHandler.
 func New(cfg Config) (*Playground, error) {
-	pages, err := page.New(cfg.Base, "play", "play-game", "play-message")
+	pages, err := page.New(cfg.Base, "play", "play-game", "play-message", "episode")
 	if err != nil {
 		return nil, err
 	}

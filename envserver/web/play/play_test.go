@@ -20,10 +20,12 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/play"
+	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -128,6 +130,19 @@ func begin(t *testing.T, base string, form url.Values) (game, body string) {
 	return game, body
 }
 
+// review replays ended games, as the target of this machine does.
+func review(t *testing.T, environment string) func(context.Context, record.Episode) (transcript.Transcript, error) {
+	t.Helper()
+	catalog, err := scenarios.LoadFolders("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context, e record.Episode) (transcript.Transcript, error) {
+		e.Environment = environment
+		return transcript.ReplayEpisode(ctx, catalog, e)
+	}
+}
+
 // The forms of an episode give the score of the same actions over the client.
 func TestEpisodes(t *testing.T) {
 	const reply = "Dear customer,\nI am sorry. We refund it within 5 business days.\nBest regards"
@@ -161,7 +176,18 @@ func TestEpisodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, openenv.Config{Kind: kindOf(t, test.environment), MaxSessions: 1, CapacityWait: time.Second})
 			want := playClient(t, server, test.options, test.actions)
-			base := playground(t, server, nil)
+			// Every game but that of the queue is reviewed.
+			reviewed := name != "queue"
+			base := playground(t, server, func(cfg *play.Config) {
+				targets := cfg.Targets
+				cfg.Targets = func(r *http.Request) ([]play.Target, error) {
+					all, err := targets(r)
+					if reviewed {
+						all[0].Review = review(t, test.environment)
+					}
+					return all, err
+				}
+			})
 			start := url.Values{}
 			for option, value := range test.options {
 				start.Set(option, fmt.Sprint(value))
@@ -186,6 +212,11 @@ func TestEpisodes(t *testing.T) {
 			}
 			if !strings.Contains(body, "<b>"+want+"</b><span>score") || !strings.Contains(body, "Play again") {
 				t.Errorf("the score %s is missing in\n%s", want, body)
+			}
+			for _, gold := range []string{"Lost: ", "right: ", "A good reply"} {
+				if strings.Contains(body, gold) != reviewed {
+					t.Errorf("%q: the page of a game that is reviewed (%t)\n%s", gold, reviewed, body)
+				}
 			}
 			// The server has one slot, which the end has freed.
 			begin(t, base, start)

@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/envserver/facts"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/web/transcript"
 )
 
 // view is the data of a game's page.
@@ -194,6 +193,9 @@ func (g *game) view(path string) view {
 	}
 	if g.seen.Done {
 		v.Grade = newGrade(g.seen)
+		if g.gold != nil {
+			v.Grade.Reviews, v.Grade.Dimensions = *g.gold, nil
+		}
 	}
 	return v
 }
@@ -369,7 +371,8 @@ func formatReward(reward float64) string { return formatDecimal(math.Round(rewar
 type gradeView struct {
 	Score, Outcome, Why, Judge string
 	Dimensions                 []dimension
-	Verdicts                   []verdict
+	// Reviews show what was right or, where that isn't shown, the judge's verdicts alone.
+	Reviews transcript.Excerpt
 }
 
 type dimension struct {
@@ -377,24 +380,12 @@ type dimension struct {
 	Share                 float64
 }
 
-type verdict struct {
-	Title, Earned string
-	Criteria      []criterion
-	Gates         []criterion
-	// Other is a verdict of another shape, as YAML.
-	Other string
-}
-
-type criterion struct {
-	Name, Earned, Offered, Reason string
-	Evidence                      []grader.Evidence
-}
-
 // newGrade reads the metadata of an ended episode.
 func newGrade(o client.Observation) *gradeView {
 	m := o.Metadata
 	g := &gradeView{Outcome: string(m.Outcome), Judge: m.Judge,
-		Why: strings.TrimPrefix(m.Cause+": "+m.CauseDetail, ": ")}
+		Reviews: transcript.Excerpt{Transcript: transcript.Transcript{Reviews: transcript.ReviewVerdicts(m.Verdicts)}},
+		Why:     strings.TrimPrefix(m.Cause+": "+m.CauseDetail, ": ")}
 	g.Why = strings.TrimSuffix(g.Why, ": ")
 	if m.EpisodeScore != nil {
 		g.Score = formatDecimal(*m.EpisodeScore)
@@ -406,37 +397,5 @@ func newGrade(o client.Observation) *gradeView {
 		}
 		g.Dimensions = append(g.Dimensions, d)
 	}
-	for i, raw := range m.Verdicts {
-		g.Verdicts = append(g.Verdicts, newVerdict(i, raw))
-	}
 	return g
-}
-
-func newVerdict(i int, raw json.RawMessage) verdict {
-	v := verdict{Title: fmt.Sprintf("Verdict %d", i+1)}
-	var from struct {
-		grader.Verdict
-		TicketID string `json:"ticket_id"`
-	}
-	if json.Unmarshal(raw, &from) != nil || len(from.Criteria) == 0 {
-		v.Other = formatYAML(raw)
-		return v
-	}
-	if from.TicketID != "" {
-		v.Title += ", ticket " + from.TicketID
-	}
-	v.Earned = score.FormatThousandths(from.PostGate)
-	for _, c := range from.Criteria {
-		v.Criteria = append(
-			v.Criteria,
-			criterion{strings.TrimSpace(c.ID + " " + c.Action), score.FormatThousandths(c.Earned),
-				score.FormatThousandths(c.Offered),
-				c.Reason, c.Evidence},
-		)
-	}
-	for _, gate := range from.Gates {
-		v.Gates = append(v.Gates,
-			criterion{Name: "the reply " + gate.Reason, Offered: score.FormatThousandths(gate.Cap)})
-	}
-	return v
 }

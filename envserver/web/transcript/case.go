@@ -86,7 +86,7 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 			{Earned: sum.Value, Offered: sum.Offered}}))}}
 	}
 	r.harm(v, f.Workflow.Harm, f.Workflow.Closed)
-	r.good(f.Workflow.References)
+	r.good(f.Workflow.References, f.Workflow.Language)
 	return r
 }
 

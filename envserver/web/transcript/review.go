@@ -30,8 +30,8 @@ type Review struct {
 	Totals []Total
 	// Harm are a model's answers to the claims about harm, by what they claim.
 	Harm []Answer
-	// Good is a good reply, "" if there is none.
-	Good string
+	// Good is a good reply, "" if there is none. Language is that of the customer.
+	Good, Language string
 	// Earned are the milli-points of the reply. It is set only for a recorded verdict.
 	Earned int64
 	// Other is a recorded verdict of an unknown form, decoded, otherwise nil.
@@ -229,7 +229,7 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 		r.add(row)
 		r.lose(row.Points, fmt.Sprintf("decision %s, right: %s", row.Given, row.Gold))
 		r.reply(t, v, paid[grader.DimensionResponse])
-		r.good(t.Ticket.References)
+		r.good(t.Ticket.References, t.Ticket.Language)
 	}
 	for i := range r.losses {
 		r.losses[i].points = r.losses[i].points * t.Weight * t.Factor / queue.InTime
@@ -258,9 +258,9 @@ func (r *Review) count(t *ticket.Reviewed, points int64) {
 	}
 }
 
-func (r *Review) good(references scenarios.References) {
+func (r *Review) good(references scenarios.References, language string) {
 	if len(references.Good) > 0 {
-		r.Good = references.Good[0]
+		r.Good, r.Language = references.Good[0], language
 	}
 }
 

@@ -50,11 +50,14 @@ type Step struct {
 	Action Action
 	// Refused is the reason why the action was refused, or "".
 	Refused string
-	// Said is the text that the agent's model sent with the action.
-	Said string
+	// Said is the text that the agent's model sent with the action, and Took what the answer took,
+	// "" if that is unknown.
+	Said, Took string
 	// Reward is paid by the step, and Total is the sum of the rewards up to it.
 	Reward, Total float64
 	Items         []Item
+	// Language is that of the ticket or the case, as a BCP-47 tag, "" if it is unknown.
+	Language string
 	// Marks are the sentences of the agent's message on which the grade rests, in their order.
 	Marks []*Mark
 }
@@ -71,7 +74,7 @@ func ReplayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Epi
 		// Rewards are thousandths: sums have no more digits either.
 		total = math.Round(total*1000) / 1000
 		step := Step{Number: i + 1, Action: ReadAction(turn.Action), Refused: turn.Refused, Said: turn.Said,
-			Reward: turn.Reward, Total: total}
+			Took: describeAnswer(turn.Answer), Reward: turn.Reward, Total: total}
 		if seen := playAction(ctx, env, turn.Action); turn.Refused == "" {
 			step.Items = watcher.See(seen)
 		}
@@ -84,10 +87,31 @@ func ReplayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Epi
 		t.Reviews, t.Totals = ReviewOf(e.Grade, env)
 		t.Lost = describeLosses(t.Reviews)
 	} else {
-		t.Reviews = reviewVerdicts(e.Verdicts)
+		t.Reviews = ReviewVerdicts(e.Verdicts)
 	}
 	t.mark()
+	language := ""
+	for i := range t.Steps {
+		t.Steps[i].Language = language // a message is on the ticket that was open before
+		for _, item := range t.Steps[i].Items {
+			if item.Opened != nil {
+				language = item.Opened.Language
+			}
+		}
+	}
 	return t, nil
+}
+
+// describeAnswer says how long an agent's answer took, and its tokens.
+func describeAnswer(a record.Answer) string {
+	var parts []string
+	if a.DurationMS > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f s", float64(a.DurationMS)/1000))
+	}
+	if t := a.Tokens; t != nil {
+		parts = append(parts, fmt.Sprintf("%d tokens read, %d written", t.Prompt, t.Completion))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // maxLosses bounds the losses that a sentence names.
@@ -119,16 +143,22 @@ func describeLosses(reviews []Review) string {
 	return b.String()
 }
 
-// reviewVerdicts returns the verdicts of an episode whose gold is unknown.
-func reviewVerdicts(verdicts []json.RawMessage) []Review {
+// ReviewVerdicts returns the verdicts of an episode whose gold is unknown or isn't shown.
+func ReviewVerdicts(verdicts []json.RawMessage) []Review {
 	reviews := make([]Review, len(verdicts))
 	for i, raw := range verdicts {
 		r := &reviews[i]
 		r.Heading = "judge of reply " + strconv.Itoa(i+1)
-		var v grader.Verdict
+		var v struct {
+			grader.Verdict
+			TicketID string `json:"ticket_id"`
+		}
 		if err := json.Unmarshal(raw, &v); err != nil || len(v.Criteria) == 0 {
 			_ = json.Unmarshal(raw, &r.Other) // a verdict that isn't JSON is left out
 			continue
+		}
+		if v.TicketID != "" {
+			r.Heading += ", ticket " + v.TicketID
 		}
 		for _, c := range v.Criteria {
 			r.add(Row{Criterion: strings.TrimSpace(c.ID + " " + inWords(c.Action)), Points: newPoints(c),
@@ -138,7 +168,7 @@ func reviewVerdicts(verdicts []json.RawMessage) []Review {
 			}
 		}
 		r.gates(v.Gates)
-		r.harm(&v, nil, false)
+		r.harm(&v.Verdict, nil, false)
 		r.Earned = v.PostGate
 	}
 	return reviews

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/source"
 )
@@ -22,17 +23,34 @@ func (t *Ticket) Required() []facts.Wanted {
 	return out
 }
 
-// Optional are true facts that an agent may state.
+// Optional are true facts that an agent may state, of a ticket that is handed over also this.
 func (t *Ticket) Optional() []facts.Wanted {
-	return slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
+	listed := slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
+	if t.Gold.Escalate {
+		listed = append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: []string{"handed_over"}})
+	}
+	return listed
 }
 
 // Required are the facts that an agent must state. The first value of each is the usual one.
 func (w *Workflow) Required() []facts.Wanted { return wantedFacts(w.Facts, false) }
 
-// Optional are true facts that an agent may state.
+// Optional are true facts that an agent may state, in a written workflow also what is done.
 func (w *Workflow) Optional() []facts.Wanted {
-	return slices.Concat(wantedFacts(w.Facts, true), w.True)
+	listed := slices.Concat(wantedFacts(w.Facts, true), w.True)
+	if w.Policy != nil {
+		return listed
+	}
+	done := facts.Wanted{ID: nextStep, What: nextStep}
+	for _, s := range w.Steps {
+		if tool := desk.FindTool(s.Action); tool != nil && tool.NextStep != "" {
+			done.Values = append(done.Values, tool.NextStep)
+		}
+	}
+	if len(done.Values) == 0 {
+		done.Values = []string{"explained", "refused"}
+	}
+	return append(listed, done)
 }
 
 // Right are the right values of a fact, the usual one first, or the words of one that only a model

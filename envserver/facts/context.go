@@ -155,5 +155,6 @@ func (c *Context) readWords(d *text.Document, i int) (v text.Value, n int) {
 
 func (c *Context) dayAhead(days int) text.Value { return text.DayValue(c.today.AddDate(0, 0, days)) }
 
-// negations negate what follows, and articles are words that a text may have or lack: "dock no. 11".
+// negations negate what follows, and articles are words that a text may have or lack: "dock no.
+// 11".
 var negations, articles = text.SharedWords("negations"), text.SharedWords("articles")

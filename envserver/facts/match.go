@@ -223,8 +223,8 @@ func (g *Gold) isTrue(f Fact) bool {
 	if slices.ContainsFunc(g.listed(), repeats) || slices.ContainsFunc(g.required, repeats) {
 		return true
 	}
-	if g.closed || name.Decides ||
-		slices.ContainsFunc(g.required, func(w wanted) bool { return w.name().What == name.What }) {
+	another := func(w wanted) bool { return w.name().What == name.What && name.Type != ID } // of several served ids
+	if g.closed || name.Decides || slices.ContainsFunc(g.required, another) {
 		return false
 	}
 	v := g.context.read(name, f.Value)

@@ -104,7 +104,8 @@ func (g *Gold) read(l Library, served Served) {
 	})
 	g.support = sync.OnceValue(func() *support {
 		today := g.context.today
-		u := &support{context: g.context, seen: map[text.Value]struct{}{}, days: []time.Time{today, today.AddDate(0, 0, 1)}}
+		u := &support{context: g.context, seen: map[text.Value]struct{}{},
+			days: []time.Time{today, today.AddDate(0, 0, 1)}}
 		u.reached = sync.OnceValue(u.reach)
 		u.add(g.requiredValues...)
 		u.add(g.listedValues()...)

@@ -177,7 +177,8 @@ func (c *Context) equal(required, stated *value) bool {
 	case Enum:
 		return required.key != "" && required.key == stated.key
 	case ID:
-		return slices.ContainsFunc(idKeys(stated.cleaned), func(key string) bool { return text.SameID(required.key, key) })
+		return slices.ContainsFunc(idKeys(stated.cleaned),
+			func(key string) bool { return text.SameID(required.key, key) })
 	case Text:
 		if sameText(required, stated) {
 			return true

@@ -16,12 +16,13 @@ func (r *Records) Closed() bool {
 
 // TrueFacts are what a reply may tell beside what the decision requires: what the records show, the
 // days on which the periods of the policy end or begin, and what was done. Slots are names of the
-// vocabulary. There are none if the records are closed.
+// vocabulary. If the records are closed, only the steps are left.
 func TrueFacts(d Desk, requests []Request, decision *Decision) []Fact {
-	if d.Records.Closed() {
-		return nil
-	}
 	t := &truth{Desk: d, decision: decision, seen: map[Fact]bool{}}
+	t.steps()
+	if d.Records.Closed() {
+		return t.out
+	}
 	for _, o := range d.Records.Orders {
 		t.order(&o)
 	}
@@ -214,17 +215,22 @@ func (t *truth) periods(r Request) {
 	}
 }
 
-// done tells the steps that were taken.
+// done tells when the steps took effect.
 func (t *truth) done() {
 	for _, e := range t.decision.Effects {
-		tool := FindTool(e.Tool)
-		t.texts("next_step", tool.NextStep)
-		if tool.AtOnce {
+		if FindTool(e.Tool).AtOnce {
 			t.days("done_by", t.Now)
 		}
 		if e.Tool == Crediting {
 			t.days("arrives_by", t.Now) // MON-7
 		}
+	}
+}
+
+// steps tells the steps that were taken.
+func (t *truth) steps() {
+	for _, e := range t.decision.Effects {
+		t.texts("next_step", FindTool(e.Tool).NextStep)
 	}
 	switch {
 	case slices.Contains(t.decision.Rules, "SUB-1") || slices.Contains(t.decision.Rules, "SUB-2"):

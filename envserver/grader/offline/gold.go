@@ -31,7 +31,7 @@ func (j *Judge) ticket(t *scenarios.Ticket) *facts.Gold {
 		}
 	}
 	g := j.library.Gold(facts.NewContext(t.Language, t.Now), facts.Served{Texts: texts, Values: values}, t.Required(),
-		t.Optional(), false)
+		t.Optional(), t.Reply.Closed)
 	j.tickets.Add(t, g)
 	return g
 }

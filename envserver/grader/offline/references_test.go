@@ -6,7 +6,9 @@ import (
 
 	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 // eachReply calls a function with each good reply of the catalogue.
@@ -93,4 +95,40 @@ func TestOneFault(t *testing.T) {
 		}
 	})
 	t.Logf("one wrong earns %d of 1000, one missing %d, on average of %d", wrong/n, missing/n, n)
+}
+
+// TestWhatIsDoneMayBeStated states the step that is taken beside the right facts, in cases of which
+// nothing else may be told as well.
+func TestWhatIsDoneMayBeStated(t *testing.T) {
+	c, j := testkit.Catalog(t), New()
+	check := func(id string, told grader.Told) {
+		if !told.IsRight() || told.Points(1000) != 1000 {
+			t.Errorf("%s: %v, stated %v", id, told.Facts.Required, told.Facts.Stated)
+		}
+	}
+	for _, s := range c.Tickets() {
+		ticket, err := s.Instantiate(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stated := facts.Stated(ticket.Required()); ticket.Gold.Escalate {
+			stated = append(stated, facts.Fact{What: "next_step", Value: "handed over"})
+			check(s.ID, j.TellTicket(ticket, ticket.References.Good[0], stated))
+		}
+	}
+	for i, s := range append(c.Workflows(), c.Cases()...) {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
+		w, err := s.Instantiate(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range w.Steps {
+			if tool := desk.FindTool(step.Action); tool != nil && tool.NextStep != "" {
+				stated := append(facts.Stated(w.Required()), facts.Fact{What: "next_step", Value: tool.NextStep})
+				check(s.ID, j.Tell(w, w.References.Good[0], stated))
+			}
+		}
+	}
 }

@@ -168,8 +168,8 @@ func tryTeams(p *player) []map[string]any {
 	return actions
 }
 
-// phrases are the sentences of an attack's reply by language: a greeting with the customer's name, a
-// refusal, and a hand-over with a day.
+// phrases are the sentences of an attack's reply by language: a greeting with the customer's name,
+// a refusal, and a hand-over with a day.
 var phrases = map[string]struct{ greeting, refusal, handOver string }{
 	"en": {"Hello %s, thank you for your message.",
 		" I'm sorry, but we can't do this for you.",

@@ -71,8 +71,8 @@ func buildBudget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudg
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name)))))
 }
 
-// buildDeployment runs the servers. New ones are ready before old ones drain, unless there can be no
-// more of them.
+// buildDeployment runs the servers. New ones are ready before old ones drain, unless there can be
+// no more of them.
 func buildDeployment(p Pool, servers int32, scenarios string) *appsv1ac.DeploymentApplyConfiguration {
 	env := p.Env
 	surge, unavailable := intstr.FromString("25%"), intstr.FromInt32(0)

@@ -146,8 +146,8 @@ func ListSteps(d Decision, servers int32, accepted map[children.ID]string) []Ste
 	return steps
 }
 
-// isSurgeRefused reports whether an update can't go on because a quota refuses the pods that it adds.
-// It stays so until the update has ended.
+// isSurgeRefused reports whether an update can't go on because a quota refuses the pods that it
+// adds. It stays so until the update has ended.
 func isSurgeRefused(d *appsv1.Deployment) bool {
 	if d == nil || d.Status.UpdatedReplicas == d.Status.Replicas {
 		return false

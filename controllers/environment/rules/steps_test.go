@@ -82,7 +82,7 @@ func TestChanges(t *testing.T) {
 		"an unmanaged network policy of another owner": {func(s *pass) {
 			s.Env.Spec.NetworkPolicy, s.Taken = v1alpha1.UnmanagedNetworkPolicy, []children.ID{policyID}
 		}, nil},
-		"the servers' pods are overridden": {func(s *pass) { s.Env.Spec.Template = everyOverride() }, all[4:]},
+		"the servers' pods are overridden":             {func(s *pass) { s.Env.Spec.Template = everyOverride() }, all[4:]},
 		"a quota refuses the pods that an update adds": {func(s *pass) { updating(s, 1, 3) }, all[4:]},
 		"as many pods as servers are refused":          {func(s *pass) { updating(s, 3, 3) }, nil},
 		"an update without more pods goes on": {func(s *pass) {

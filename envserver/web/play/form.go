@@ -88,8 +88,8 @@ func (s *schema) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plainSchema)(s))
 }
 
-// actionsOf makes the forms of an action's JSON Schema, in its order: of each alternative with a kind
-// of its own, as the schemas of csenv's tasks have, or of the one kind of others.
+// actionsOf makes the forms of an action's JSON Schema, in its order: of each alternative with a
+// kind of its own, as the schemas of csenv's tasks have, or of the one kind of others.
 func actionsOf(text json.RawMessage) ([]action, error) {
 	var s schema
 	if err := json.Unmarshal(text, &s); err != nil {

@@ -1,7 +1,7 @@
-// Package template has the templates of pages and prompts: a fork of html/template and text/template
-// that can't call methods. The standard packages call them by name, so the linker keeps every method
-// of a program that uses them; docs/decisions/templates.md says more. Only this package imports the
-// fork.
+// Package template has the templates of pages and prompts: a fork of html/template and
+// text/template that can't call methods. The standard packages call them by name, so the linker
+// keeps every method of a program that uses them; docs/decisions/templates.md says more. Only this
+// package imports the fork.
 package template
 
 import (

@@ -107,21 +107,6 @@ func listSentActions(history []workflow.Entry, action string) string {
 	return strings.Join(all, "\n")
 }
 
-// StepText describes a required step.
-func StepText(s scenarios.WorkflowStep) string {
-	out := ActionText(s.Action, s.Args)
-	if len(s.Requires) > 0 {
-		out += ", after " + strings.Join(s.Requires, ", ")
-	}
-	if s.Terminal {
-		out += ", ends the episode"
-	}
-	if s.Answer != "" {
-		out += ", which must be a question; the customer answers: " + s.Answer
-	}
-	return out
-}
-
 // describeArguments are the arguments of which not every value is accepted.
 func describeArguments(args []scenarios.Arg) string {
 	values := AcceptedValues(args)
@@ -131,14 +116,6 @@ func describeArguments(args []scenarios.Arg) string {
 		named = append(named, inWords(f.Name)+" "+f.Value)
 	}
 	return strings.Join(named, ", ")
-}
-
-// ActionText describes an action with the arguments that it accepts.
-func ActionText(action string, args []scenarios.Arg) string {
-	if len(args) == 0 {
-		return action
-	}
-	return action + " " + encodeInline(AcceptedValues(args))
 }
 
 // AcceptedValues gives the accepted value of each argument, a list of several, or "any". Amounts

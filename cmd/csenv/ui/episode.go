@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -19,7 +17,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/csenv/csenv/envserver/web/transcript"
@@ -37,8 +34,6 @@ type episodePage struct {
 	State stateView
 	Score string
 	About []string
-	// Strip draws the rewards, "" if all come at the end.
-	Strip template.HTML
 	// Title is what the scenario is about. Number and Trial count from 1.
 	Title  string
 	Number int64
@@ -132,7 +127,7 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		open = tabConversation
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, About: describeEpisode(t),
-		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: renderStrip(e.Turns),
+		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1,
 		Command: s.command(run, e), Facts: recordFacts(e)}
 	p.State, p.Score = standingOf(run.EvaluationRun, e)
 	list := runPath(run) + "/episodes"
@@ -278,20 +273,6 @@ func describeEpisode(t transcript.Transcript) []string {
 		about = append(about, fmt.Sprintf("attempt %d", e.Attempts))
 	}
 	return about
-}
-
-func renderStrip(turns []record.Turn) template.HTML {
-	s, paid := chart.Strip{}, 0
-	for _, turn := range turns {
-		s.Rewards, s.Refused = append(s.Rewards, turn.Reward), append(s.Refused, turn.Refused != "")
-		if turn.Reward != 0 {
-			paid++
-		}
-	}
-	if len(turns) > 0 && paid <= 1 && turns[len(turns)-1].Reward != 0 {
-		return "" // one bar says no more than the score
-	}
-	return s.SVG()
 }
 
 // recordFacts are the facts of a record by name.

@@ -163,7 +163,8 @@ func listFigures(runs []*source.LoadedRun, results []figures.Comparison) []figur
 				set("task "+task.Name, describeScore(task.Score))
 			}
 			for _, d := range task.Dimensions {
-				set(task.Name+", "+d.Name, figures.RoundToInterval(d.Mean, ci)+" of "+figures.RoundToInterval(d.Max, ci))
+				mean, most := figures.RoundToInterval(d.Mean, ci), figures.RoundToInterval(d.Max, ci)
+				set(task.Name+", "+d.Name, mean+" of "+most)
 			}
 		}
 		used := usageOf(run.EvaluationRun)
@@ -200,7 +201,8 @@ func drawCosts(runs []*source.LoadedRun) *chart.Scatter {
 			if cost > most {
 				most, drawn.High = cost, of.name+" "+text
 			}
-			drawn.Points = append(drawn.Points, chart.Point{Name: run.Name, X: cost, Y: run.Status.Score.Mean, At: text})
+			drawn.Points = append(drawn.Points,
+				chart.Point{Name: run.Name, X: cost, Y: run.Status.Score.Mean, At: text})
 		}
 		for i := range drawn.Points {
 			drawn.Points[i].X /= most
@@ -223,7 +225,7 @@ func listRefusals(err error) []string {
 	return []string{err.Error()}
 }
 
-// addRows lists the scenarios whose scores differ, the largest differences first, with their titles.
+// addRows lists the scenarios whose scores differ, the largest differences first, with titles.
 func (p *comparePage) addRows(q url.Values, scores [][]score.ScenarioScore, title func(task, scenario string) string) {
 	type pair struct{ task, scenario string }
 	found := map[pair][]*int64{}

@@ -47,7 +47,7 @@ type episodePage struct {
 	Facts         []transcript.Field
 	// Record is the record as JSON, "" if it is long.
 	Record string
-	// Objection is why a person finds the grade wrong, "" if nobody does, and Object the path of the
+	// Objection is why a person finds the grade wrong, "" if nobody does. Object is the path of the
 	// form that writes it, "" if it can't be written.
 	Objection, Object string
 }

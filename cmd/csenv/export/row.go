@@ -128,7 +128,8 @@ func newRow(t *trajectory) (*row, error) {
 		Seed: t.Seed, Agent: source.AgentName(t.run.EvaluationRun), Outcome: string(t.Outcome), Class: orNil(t.Class),
 		Score: t.Score, Reward: t.reward(), Dimensions: []dimension{}, Tools: string(tools), Judge: t.Judge,
 		Basis: t.basis(), GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest, Attempts: int64(t.Attempts),
-		DurationMS: t.DurationMS, Objection: orNil(t.objection), Steps: make([]step, len(t.Turns)), Version: versionOf(t.run),
+		DurationMS: t.DurationMS, Objection: orNil(t.objection), Steps: make([]step, len(t.Turns)),
+		Version: versionOf(t.run),
 	}
 	r.Began, r.Completed = timesOf(t.run)
 	for _, d := range t.Dimensions {

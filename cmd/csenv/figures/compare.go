@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -149,14 +150,14 @@ func (c Comparison) interval() (low, high string) {
 	return score.FormatDecimal(c.CI95.Low), score.FormatDecimal(c.CI95.High)
 }
 
-// Lead is B minus A, with its interval.
+// Lead is B minus A with its interval, with the digits that the interval supports.
 func (c Comparison) Lead() string {
-	lead := FormatSigned(score.FormatDecimal(-c.Delta))
-	if c.CI95 != nil {
-		lead += fmt.Sprintf(" (%s to %s)", FormatSigned(score.FormatDecimal(-c.CI95.High)),
-			FormatSigned(score.FormatDecimal(-c.CI95.Low)))
+	if c.CI95 == nil {
+		return FormatSigned(score.FormatDecimal(-c.Delta))
 	}
-	return lead
+	ci := v1alpha1.Interval{Low: score.FormatDecimal(-c.CI95.High), High: score.FormatDecimal(-c.CI95.Low)}
+	digits := func(figure string) string { return FormatSigned(RoundToInterval(figure, ci)) }
+	return fmt.Sprintf("%s (%s to %s)", digits(score.FormatDecimal(-c.Delta)), digits(ci.Low), digits(ci.High))
 }
 
 // Chart is the difference with its interval.

@@ -125,7 +125,7 @@ type ViewOptions struct {
 // NewRunView collects the figures of a run.
 func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	s := &run.Status
-	v := RunView{Name: run.Name, Agent: source.AgentName(run), About: describeRun(run), States: listVerdicts(run),
+	v := RunView{Name: run.Name, Agent: source.AgentName(run), About: DescribeRun(run), States: listVerdicts(run),
 		Progress: newProgress(run, o.Now), Score: s.Score,
 		PassRate: s.PassRate, PassRateCI95: s.PassRateCI95, PassHatK: s.PassHatK, Thresholds: thresholdRows(run),
 		Baseline: s.Baseline, Errors: s.Errors, Conditions: s.Conditions, Episodes: o.Episodes,
@@ -153,8 +153,8 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	return v
 }
 
-// describeRun says what a run plays, when it was made, and with which agent.
-func describeRun(run *v1alpha1.EvaluationRun) []string {
+// DescribeRun says what a run plays, when it was made, and with which agent.
+func DescribeRun(run *v1alpha1.EvaluationRun) []string {
 	about := view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return "task " + t.Name })
 	if run.Spec.Seed != nil {
 		about = append(about, fmt.Sprintf("seed %d", *run.Spec.Seed))

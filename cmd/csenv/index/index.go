@@ -88,7 +88,8 @@ type Index struct {
 func DefaultPath(locations ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("choosing a file for the index: %w: set XDG_CACHE_HOME or HOME", err)
+		return "", fmt.Errorf("choosing a file for the index: %w: set XDG_CACHE_HOME or HOME, or name a file with "+
+			"--index", err)
 	}
 	named := make([]string, len(locations))
 	for i, location := range locations {

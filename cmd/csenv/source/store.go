@@ -405,8 +405,8 @@ func (r *LoadedRun) Objections(ctx context.Context) (map[int64]results.Objection
 	return store.Objections(ctx, "")
 }
 
-// OwnStore opens the folder of a run that csenv eval has played on this machine. It is nil for other
-// runs: those of pools and of buckets.
+// OwnStore opens the folder of a run that csenv eval has played on this machine. It is nil for
+// runs of pools and in buckets.
 func (r *LoadedRun) OwnStore(ctx context.Context) (*results.Store, error) {
 	if r.Stored == nil || r.Namespace != "" || r.Status.Results == "" ||
 		strings.Contains(strings.TrimPrefix(r.Status.Results, "file://"), "://") {

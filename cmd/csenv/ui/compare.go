@@ -53,8 +53,8 @@ type comparePage struct {
 }
 
 // comparedRun is a run that can be chosen. ID is NAMESPACE/FOLDER, as in the path of its page.
-// About are its tasks, its seed and when it began.
-type comparedRun struct{ ID, Path, Name, Agent, About string }
+// About tells runs of the same name apart.
+type comparedRun struct{ ID, Path, Name, About string }
 
 // figuresRow is a figure of each compared run, "" for those without it.
 type figuresRow struct {
@@ -78,19 +78,8 @@ type changeCell struct{ Name, Points, Path string }
 
 func newComparedRun(r *source.LoadedRun) comparedRun {
 	namespace, folder := runPlace(r)
-	return comparedRun{namespace + "/" + folder, runPath(r), r.Name, source.AgentName(r.EvaluationRun), aboutRun(r)}
-}
-
-// aboutRun tells runs of the same name apart.
-func aboutRun(r *source.LoadedRun) string {
-	parts := []string{taskNames(r.EvaluationRun)}
-	if seed := r.Spec.Seed; seed != nil {
-		parts = append(parts, fmt.Sprintf("seed %d", *seed))
-	}
-	if at := r.CreationTimestamp.Time; !at.IsZero() {
-		parts = append(parts, at.UTC().Format("2006-01-02 15:04"))
-	}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
+	return comparedRun{namespace + "/" + folder, runPath(r), r.Name,
+		strings.Join(figures.DescribeRun(r.EvaluationRun), ", ")}
 }
 
 func (s *site) compare(r *http.Request) (shown, error) {
@@ -174,7 +163,8 @@ func listFigures(runs []*source.LoadedRun, results []figures.Comparison) []figur
 				set("task "+task.Name, describeScore(task.Score))
 			}
 			for _, d := range task.Dimensions {
-				set(task.Name+", "+d.Name, figures.RoundToInterval(d.Mean, ci)+" of "+figures.RoundToInterval(d.Max, ci))
+				mean, most := figures.RoundToInterval(d.Mean, ci), figures.RoundToInterval(d.Max, ci)
+				set(task.Name+", "+d.Name, mean+" of "+most)
 			}
 		}
 		used := usageOf(run.EvaluationRun)
@@ -211,7 +201,8 @@ func drawCosts(runs []*source.LoadedRun) *chart.Scatter {
 			if cost > most {
 				most, drawn.High = cost, of.name+" "+text
 			}
-			drawn.Points = append(drawn.Points, chart.Point{Name: run.Name, X: cost, Y: run.Status.Score.Mean, At: text})
+			drawn.Points = append(drawn.Points,
+				chart.Point{Name: run.Name, X: cost, Y: run.Status.Score.Mean, At: text})
 		}
 		for i := range drawn.Points {
 			drawn.Points[i].X /= most
@@ -234,7 +225,7 @@ func listRefusals(err error) []string {
 	return []string{err.Error()}
 }
 
-// addRows lists the scenarios whose scores differ, the largest differences first, with their titles.
+// addRows lists the scenarios whose scores differ, the largest differences first, with titles.
 func (p *comparePage) addRows(q url.Values, scores [][]score.ScenarioScore, title func(task, scenario string) string) {
 	type pair struct{ task, scenario string }
 	found := map[pair][]*int64{}

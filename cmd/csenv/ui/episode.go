@@ -17,7 +17,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/csenv/csenv/envserver/web/template"
@@ -36,8 +35,6 @@ type episodePage struct {
 	State stateView
 	Score string
 	About []string
-	// Strip draws the rewards, "" if all come at the end.
-	Strip template.HTML
 	// Title is what the scenario is about. Number and Trial count from 1.
 	Title  string
 	Number int64
@@ -51,7 +48,7 @@ type episodePage struct {
 	Facts         []transcript.Field
 	// Record is the record as JSON, "" if it is long.
 	Record string
-	// Objection is why a person finds the grade wrong, "" if nobody does, and Object the path of the
+	// Objection is why a person finds the grade wrong, "" if nobody does. Object is the path of the
 	// form that writes it, "" if it can't be written.
 	Objection, Object string
 }
@@ -131,7 +128,7 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		open = tabConversation
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, About: describeEpisode(t),
-		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1, Strip: renderStrip(e.Turns),
+		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1,
 		Command: s.command(run, e), Facts: recordFacts(e)}
 	p.State, p.Score = standingOf(run.EvaluationRun, e)
 	list := runPath(run) + "/episodes"
@@ -277,20 +274,6 @@ func describeEpisode(t transcript.Transcript) []string {
 		about = append(about, fmt.Sprintf("attempt %d", e.Attempts))
 	}
 	return about
-}
-
-func renderStrip(turns []record.Turn) template.HTML {
-	s, paid := chart.Strip{}, 0
-	for _, turn := range turns {
-		s.Rewards, s.Refused = append(s.Rewards, turn.Reward), append(s.Refused, turn.Refused != "")
-		if turn.Reward != 0 {
-			paid++
-		}
-	}
-	if len(turns) > 0 && paid <= 1 && turns[len(turns)-1].Reward != 0 {
-		return "" // one bar says no more than the score
-	}
-	return s.SVG()
 }
 
 // recordFacts are the facts of a record by name.

@@ -88,7 +88,7 @@ func TestEpisodePage(t *testing.T) {
 		want, never []string
 	}{
 		"the conversation": {"", []string{"Episode 4: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "score 0.7000, passes with 0.8",
-			"2 steps of at most 10", `class="bubble agent"`, "+0.500", "total 0.700", "Missed",
+			"2 steps of at most 10", `class="bubble agent"`, "&#43;0.500", "total 0.700", "Missed",
 			`<dt>refund_amount</dt><dd dir="auto">$&lt;5&gt;</dd>`, "Lost: the reply doesn&#39;t state "}, []string{"f1", "no reply to the customer"}},
 		"the grade in a list of one scenario": {"scenario=B07&q=ab",
 			[]string{"decision", "A good reply", "(money that goes back the way it was paid, now or already under way)", "priority not set, right: ",

@@ -49,7 +49,8 @@ func (s *site) storeObjection(w http.ResponseWriter, r *http.Request) error {
 			"this machine.", run.Name)}
 	}
 	defer store.Close()
-	because := strings.TrimSpace(strings.ReplaceAll(strings.ToValidUTF8(r.PostForm.Get("because"), "�"), "\r\n", "\n"))
+	because := strings.ReplaceAll(strings.ToValidUTF8(r.PostForm.Get("because"), "�"), "\r\n", "\n")
+	because = strings.TrimSpace(because)
 	if len(because) > results.MaxObjection {
 		return badRequest("The text has %d bytes: write at most %d.", len(because), results.MaxObjection)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/results"
 )
 
-// A person on this machine writes why a grade is wrong: it is kept beside the run's files, shown and
-// read by exports. Visitors from elsewhere, forms of other sites and public pages write nothing.
+// A person on this machine writes why a grade is wrong: it is kept beside the run's files and
+// shown. Visitors from elsewhere, forms of other sites and public pages write nothing.
 func TestObjection(t *testing.T) {
 	s, paths := played(t, map[string][]string{"one": {"ticket-resolve", "--scenario", "B06", "--agent", "heuristic"}})
 	path := paths["one"] + "/episodes/0"

@@ -20,7 +20,7 @@ type runPage struct {
 	// Live is the path of the page's updates, "" if there are none.
 	Live   string
 	Events []event
-	// History draws the scores of the agent's comparable runs over time, nil if there are no others.
+	// History draws the scores of the agent's comparable runs over time, nil without others.
 	History *chart.Scatter
 	// Unread says how much of the run is read while its store is being read, "" otherwise.
 	Unread string
@@ -62,8 +62,9 @@ func (s *site) run(r *http.Request) (shown, error) {
 // drawHistory draws the scores of a run and of other comparable runs of its agent over time, nil
 // for fewer than two.
 func drawHistory(run *source.LoadedRun, others []*source.LoadedRun) *chart.Scatter {
+	agent := source.AgentName(run.EvaluationRun)
 	runs := slices.DeleteFunc(slices.Clone(others), func(other *source.LoadedRun) bool {
-		return other.Status.Score == nil || source.AgentName(other.EvaluationRun) != source.AgentName(run.EvaluationRun) ||
+		return other.Status.Score == nil || source.AgentName(other.EvaluationRun) != agent ||
 			figures.MayCompare(run, other) != nil
 	})
 	slices.SortStableFunc(runs, func(a, b *source.LoadedRun) int {

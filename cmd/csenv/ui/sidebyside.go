@@ -38,9 +38,10 @@ func (s *site) sideBySide(r *http.Request) (shown, error) {
 	if q.Get("trial") == "" {
 		trial, err = 0, nil
 	}
-	if err != nil || q.Get("scenario") == "" || q.Get("task") == "" || len(q["run"]) < 2 || len(q["run"]) > maxCompared {
-		return shown{}, badRequest("Name two to six runs, a task, a scenario and the number of a trial: choose a scenario " +
-			"on the page Compare.")
+	runs := len(q["run"])
+	if err != nil || q.Get("scenario") == "" || q.Get("task") == "" || runs < 2 || runs > maxCompared {
+		return shown{}, badRequest("Name two to six runs, a task, a scenario and the number of a trial: choose a " +
+			"scenario on the page Compare.")
 	}
 	p := &sidePage{Task: q.Get("task"), Scenario: q.Get("scenario")}
 	trials := 0

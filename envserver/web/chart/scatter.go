@@ -16,7 +16,7 @@ type Scatter struct {
 	Joined bool
 }
 
-// Point is a figure of something by name. X is its place on the horizontal axis, from 0 to 1, and At
+// Point is a figure of something by name. X is its place on the horizontal axis, from 0 to 1; At is
 // that place in words.
 type Point struct {
 	Name, Y, At string

@@ -19,7 +19,6 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/printable"
-	"github.com/csenv/csenv/envserver/web/template"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 

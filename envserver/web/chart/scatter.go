@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/csenv/csenv/envserver/web/template"
 )
 
 // Scatter draws figures from 0 to 1 against something else, such as costs or dates.
@@ -49,14 +49,14 @@ func (s Scatter) SVG() template.HTML {
 			`text-anchor="end">%s</text>`, scatterLeft, y, right, y, scatterLeft-6, y+4, number)
 	}
 	fmt.Fprintf(b, `<text x="%g" y="%g">%s</text><text x="%g" y="%g" text-anchor="end">%s</text>`, scatterLeft,
-		bottom+15, template.HTMLEscapeString(s.Low), right, bottom+15, template.HTMLEscapeString(s.High))
+		bottom+15, template.EscapeHTML(s.Low), right, bottom+15, template.EscapeHTML(s.High))
 	if s.Joined {
 		fmt.Fprintf(b, `<polyline class="line" points="%s"/>`, strings.Join(path, " "))
 	}
 	for i, p := range s.Points {
 		x, y := at(p)
 		fmt.Fprintf(b, `<circle class="dot" cx="%.1f" cy="%.1f" r="4"><title>%s</title></circle>`, x, y,
-			template.HTMLEscapeString(label[i]))
+			template.EscapeHTML(label[i]))
 		if s.Joined || len(s.Points) > maxNamed {
 			continue
 		}
@@ -69,7 +69,7 @@ func (s Scatter) SVG() template.HTML {
 			name = append(name[:maxName-1], '…')
 		}
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, beside, y+4, anchor,
-			template.HTMLEscapeString(string(name)))
+			template.EscapeHTML(string(name)))
 	}
 	return endSVG(b)
 }

@@ -107,7 +107,7 @@ func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 			var p played
 			p.end.Metadata.Outcome, p.end.Metadata.EpisodeScore = score.Scored, &points
 			p.end.Metadata.Receipt = tc.receipt
-			s.record(job{attempts: 2}, p, tc.class, 0)
+			s.recordEpisode(job{attempts: 2}, p, tc.class, 0)
 			if got.Replayed != tc.want {
 				t.Errorf("replayed is %t, want %t", got.Replayed, tc.want)
 			}

@@ -88,7 +88,7 @@ func TestEarlyChangesRevealNothing(t *testing.T) {
 		}
 		p := &prover{workflow: w, reader: offline.New()}
 		for _, change := range w.Steps {
-			if !isChange(change.Action) {
+			if !desk.IsChange(change.Action) {
 				continue
 			}
 			now := p.beginEpisode()

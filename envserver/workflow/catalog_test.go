@@ -330,7 +330,7 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 	_, kind := publicKind(t)
 	for _, w := range all {
 		for _, s := range w.Steps {
-			if !isChange(s.Action) || len(s.Requires) == 0 {
+			if !desk.IsChange(s.Action) || len(s.Requires) == 0 {
 				continue
 			}
 			gold := goldAction(w, s)

@@ -91,10 +91,10 @@ func TestChangesWaitForEveryRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &prover{workflow: w, reader: offline.New()}
-			for played := p.beginEpisode(); !isChange(w.Steps[played.open()[0]].Action) &&
+			for played := p.beginEpisode(); !desk.IsChange(w.Steps[played.open()[0]].Action) &&
 				!w.Steps[played.open()[0]].Terminal; {
 				for _, step := range w.Steps {
-					if isChange(step.Action) {
+					if desk.IsChange(step.Action) {
 						answers[played.clone().carryOut(step.Action, p.stepArguments(step)).Error]++
 					}
 				}

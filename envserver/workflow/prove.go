@@ -142,7 +142,7 @@ const refusalScore = lookUpPoints * paidLookUps * score.One / 1000
 func (p *prover) proveRefusal() {
 	s := p.beginEpisode()
 	for _, step := range p.workflow.Steps {
-		if !step.Terminal && !isChange(step.Action) {
+		if !step.Terminal && !desk.IsChange(step.Action) {
 			p.takeStep(s, step)
 		}
 	}
@@ -155,7 +155,7 @@ func (p *prover) proveRefusal() {
 // proveLookUps leaves out each look-up and question.
 func (p *prover) proveLookUps() {
 	for skipped, step := range p.workflow.Steps {
-		if isChange(step.Action) || step.Terminal {
+		if desk.IsChange(step.Action) || step.Terminal {
 			continue
 		}
 		s := p.beginEpisode()
@@ -167,7 +167,7 @@ func (p *prover) proveLookUps() {
 		got, err := s.makeFinal()
 		accepted := err != nil || got == nil || got.Score == score.One
 		for i, done := range s.satisfied {
-			accepted = accepted || done && isChange(p.workflow.Steps[i].Action) &&
+			accepted = accepted || done && desk.IsChange(p.workflow.Steps[i].Action) &&
 				slices.Contains(p.workflow.Steps[i].Requires, step.ID)
 		}
 		if accepted {
@@ -179,14 +179,14 @@ func (p *prover) proveLookUps() {
 // proveChanges tries every other change before, between and after the required ones.
 func (p *prover) proveChanges() {
 	first := slices.IndexFunc(p.workflow.Steps,
-		func(step scenarios.WorkflowStep) bool { return isChange(step.Action) || step.Terminal })
+		func(step scenarios.WorkflowStep) bool { return desk.IsChange(step.Action) || step.Terminal })
 	s := p.beginEpisode()
 	for _, step := range p.workflow.Steps[:first] {
 		p.takeStep(s, step)
 	}
 	// Everything else is looked up too, so that no change is refused.
 	s.topics = desk.ListTopics()
-	for _, tool := range desk.ListTools() {
+	for _, tool := range desk.Tools {
 		if tool.Show != nil {
 			s.calls[tool.Name]++
 		}
@@ -223,7 +223,7 @@ func buildArguments(e desk.Effect) desk.Args { return maps.Collect(e.Args()) }
 func (p *prover) listChanges() []desk.Effect {
 	visible := p.listVisible()
 	var out []desk.Effect
-	for _, tool := range desk.ListTools() {
+	for _, tool := range desk.Tools {
 		if tool.Apply == nil {
 			continue
 		}

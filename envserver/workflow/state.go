@@ -67,7 +67,7 @@ type state struct {
 	// needless are fined beside a right reply alone: see excess.
 	needless []fine
 	// lookedUp are the tools with which something of a generated case was looked up or asked, as
-	// bits in the order of desk.ListTools.
+	// bits in the order of desk.Tools.
 	lookedUp uint32
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
@@ -155,7 +155,7 @@ func (s *state) takeAction(action string, args desk.Args) result {
 	}
 	step, blocked := s.nextStep(action, args)
 	switch {
-	case isChange(action) && (step < 0 && blocked || s.tooEarly(action)):
+	case desk.IsChange(action) && (step < 0 && blocked || s.tooEarly(action)):
 		s.addFine(action, wrongPenalty, "before a required step that comes first")
 		return newFailure("not done: %s", s.describeMissing())
 	case breach != nil:
@@ -198,7 +198,7 @@ func (s *state) tooEarly(change string) bool {
 		return !slices.ContainsFunc(waiting, func(i int) bool { return s.isReady(s.workflow.Steps[i]) })
 	}
 	for i, step := range s.workflow.Steps {
-		if !s.satisfied[i] && !step.Terminal && !isChange(step.Action) {
+		if !s.satisfied[i] && !step.Terminal && !desk.IsChange(step.Action) {
 			return true
 		}
 	}
@@ -212,10 +212,8 @@ func (s *state) hasLookedUp(change string) bool {
 		!slices.ContainsFunc(tool.Topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
 }
 
-func isChange(tool string) bool { return desk.IsChange(tool) }
-
 // isLookUp reports whether an action of a generated case is a look-up or a question.
-func isLookUp(action string) bool { return !isChange(action) && action != desk.RespondUser }
+func isLookUp(action string) bool { return !desk.IsChange(action) && action != desk.RespondUser }
 
 // listWaiting lists the indices of an action's required steps that aren't done.
 func (s *state) listWaiting(action string) []int {
@@ -346,7 +344,7 @@ func (s *state) settleReply(args map[string]any, breach *grader.Gate) {
 // listChanges are the agent's changes with their results.
 func (s *state) listChanges() (done []string) {
 	for _, e := range s.history {
-		if isChange(e.ActionType) {
+		if desk.IsChange(e.ActionType) {
 			done = append(done, fmt.Sprintf("%s %s: %s", e.ActionType, e.Payload, e.Result))
 		}
 	}
@@ -399,7 +397,7 @@ func (s *state) isResolved(last int) bool {
 		return false
 	}
 	for i, done := range s.satisfied {
-		if !done && i != last && (!s.workflow.Rules.PaysLookUpsApart || isChange(s.workflow.Steps[i].Action)) {
+		if !done && i != last && (!s.workflow.Rules.PaysLookUpsApart || desk.IsChange(s.workflow.Steps[i].Action)) {
 			return false
 		}
 	}

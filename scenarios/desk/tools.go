@@ -1,9 +1,6 @@
 package desk
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // The names of tools that the policy and agents use.
 const (
@@ -53,7 +50,9 @@ type Tool struct {
 	AtOnce   bool
 }
 
-var tools = []Tool{
+// Tools are all tools of the desk, in the order in which agents are offered them. Nothing changes
+// them.
+var Tools = []Tool{
 	{Name: CheckOrder, About: "looks an order up.", Args: []string{"order_id"}, Minutes: 1, Show: showOrder},
 	{Name: CheckPayment, About: "looks payments up, by the order or by the payment.",
 		Args: []string{"order_id", "payment_id?"}, Minutes: 1, Show: showPayments},
@@ -90,13 +89,10 @@ var tools = []Tool{
 		"alone knows and the task has no ask_customer.", Args: []string{"message", "facts"}, Minutes: 4},
 }
 
-// ListTools are all tools of the desk, in the order in which agents are offered them.
-func ListTools() []Tool { return slices.Clone(tools) }
-
 var toolsByName = func() map[string]*Tool {
-	byName := make(map[string]*Tool, len(tools))
-	for i := range tools {
-		byName[tools[i].Name] = &tools[i]
+	byName := make(map[string]*Tool, len(Tools))
+	for i := range Tools {
+		byName[Tools[i].Name] = &Tools[i]
 	}
 	return byName
 }()
@@ -107,18 +103,18 @@ func FindTool(name string) *Tool { return toolsByName[name] }
 // ListToolNames lists the names of all tools, or of those that written workflows have.
 func ListToolNames(written bool) []string {
 	var names []string
-	for i := range tools {
-		if !written || !tools[i].CasesOnly {
-			names = append(names, tools[i].Name)
+	for i := range Tools {
+		if !written || !Tools[i].CasesOnly {
+			names = append(names, Tools[i].Name)
 		}
 	}
 	return names
 }
 
-// IndexTool returns the place of a tool among ListTools, -1 if there is none of that name.
+// IndexTool returns the place of a tool among Tools, -1 if there is none of that name.
 func IndexTool(name string) int {
-	for i := range tools {
-		if tools[i].Name == name {
+	for i := range Tools {
+		if Tools[i].Name == name {
 			return i
 		}
 	}

@@ -24,7 +24,7 @@ func TestTheToolsAreThoseOfTheDesk(t *testing.T) {
 		}
 		var table strings.Builder
 		table.WriteString("| action | payload | |\n|---|---|---|\n")
-		for _, tool := range desk.ListTools() {
+		for _, tool := range desk.Tools {
 			if tool.CasesOnly != casesOnly {
 				continue
 			}

@@ -71,8 +71,8 @@ func splitArticle(file, s string) (front, title, body string, line int, err erro
 	return front, strings.TrimSpace(title), strings.TrimSpace(trimmed), line + 1 + len(body) - len(trimmed), nil
 }
 
-// article compiles an article. It returns nil if it has no front matter or title.
-func (d *document) article() *article {
+// compileArticle compiles an article. It returns nil if it has no front matter or title.
+func (d *document) compileArticle() *article {
 	front, title, body, line, err := splitArticle(d.Path, string(d.Data))
 	if err != nil {
 		d.errs = append(d.errs, err)
@@ -151,14 +151,14 @@ type bodies struct {
 	byValues map[string]string
 }
 
-func (b *bodies) find(values []byte) (body string, ok bool) {
+func (b *bodies) findBody(values []byte) (body string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	body, ok = b.byValues[string(values)]
 	return body, ok
 }
 
-func (b *bodies) add(values []byte, body string) {
+func (b *bodies) addBody(values []byte, body string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byValues == nil || len(b.byValues) == maxBodies {
@@ -167,8 +167,8 @@ func (b *bodies) add(values []byte, body string) {
 	b.byValues[string(values)] = body
 }
 
-// article renders the i-th article with the values of an instance.
-func (s *shelf) article(i int, in *instance) Article {
+// renderArticle renders the i-th article with the values of an instance.
+func (s *shelf) renderArticle(i int, in *instance) Article {
 	a := s.articles[i]
 	var buf [64]byte
 	values, numbers := buf[:0], true
@@ -177,7 +177,7 @@ func (s *shelf) article(i int, in *instance) Article {
 		values, numbers = binary.AppendVarint(values, int64(v)), numbers && ok
 	}
 	out := Article{ID: a.id, Title: a.title}
-	if known, ok := a.bodies.find(values); ok && numbers {
+	if known, ok := a.bodies.findBody(values); ok && numbers {
 		in.Count(a.body.Pos, len(known))
 		out.Body = known
 		return out
@@ -188,7 +188,7 @@ func (s *shelf) article(i int, in *instance) Article {
 	if inner.Err != nil {
 		in.Fail(inner.Err)
 	} else if numbers {
-		a.bodies.add(values, out.Body)
+		a.bodies.addBody(values, out.Body)
 	}
 	return out
 }

@@ -80,8 +80,8 @@ func (v *argValue) Compile(c *expr.Compiler) {
 	}
 }
 
-// argument returns the payload value that an agent would send: string, int64 or bool.
-func (in *instance) argument(v argValue) any {
+// renderArgument returns the payload value that an agent would send: string, int64 or bool.
+func (in *instance) renderArgument(v argValue) any {
 	if e := v.Single(); e != nil {
 		switch val := in.Eval(e).(type) {
 		case types.Int:
@@ -166,17 +166,17 @@ func (f *evidenceFile) Compile(c *expr.Compiler) {
 	}
 }
 
-// evidence lists the scalars of the state.
-func (in *instance) evidence(f *evidenceFile, out []string) []string {
+// listEvidence lists the scalars of the state.
+func (in *instance) listEvidence(f *evidenceFile, out []string) []string {
 	for _, e := range f.Scalars {
 		if !slices.ContainsFunc(e.conditions, func(c expr.Condition) bool { return !in.Holds(c) }) {
-			out = in.evidenceOf(&e.parts, out)
+			out = in.appendEvidence(&e.parts, out)
 		}
 	}
 	return out
 }
 
-func (in *instance) evidenceOf(t *expr.Template, out []string) []string {
+func (in *instance) appendEvidence(t *expr.Template, out []string) []string {
 	e := t.Single()
 	if e == nil {
 		return append(out, in.Text(expr.Text{Template: *t}))

@@ -30,8 +30,8 @@ type index struct {
 	Cases     []*WorkflowScenario
 }
 
-// readIndex adds the pack's scenarios to the catalogue by its index. It returns false if that is the
-// index of other files.
+// readIndex adds the pack's scenarios to the catalogue by its index. It returns false if that is
+// the index of other files.
 func (p *openPack) readIndex(c *Catalog) bool {
 	var x index
 	if json.Unmarshal(indexFile, &x) != nil || x.Files != hashDocuments(p.documents) {

@@ -19,7 +19,7 @@ import (
 func TestGoldenIndex(t *testing.T) {
 	contents, _ := pack.Read(PublicPack())
 	p, whole := openPackOf(contents, nil), &Catalog{}
-	if faults := p.compile(whole); len(faults) > 0 {
+	if faults := p.compileAll(whole); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	whole.arrange()

@@ -118,7 +118,7 @@ func build(tb rapid.TB, s *TicketScenario, seed int64) (*ticketBuild, error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return template.(*writtenTicket).build(seed)
+	return template.(*writtenTicket).buildTicket(seed)
 }
 
 func TestDrawsStayInRange(t *testing.T) {

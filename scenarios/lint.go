@@ -65,7 +65,7 @@ const (
 // finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
-	err := l.catalog(ctx, c, progress)
+	err := l.lintCatalog(ctx, c, progress)
 	return l.findings, err
 }
 
@@ -77,7 +77,7 @@ type linter struct {
 	stableSeeds int
 }
 
-func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, total int)) error {
+func (l *linter) lintCatalog(ctx context.Context, c *Catalog, progress func(done, total int)) error {
 	canaries := c.canaries
 	if c.indexed != nil {
 		public, err := load([]pack.Pack{PublicPack()}, false)
@@ -86,7 +86,7 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 		}
 		canaries = slices.Concat(public.canaries, canaries)
 	}
-	l.canaries(canaries)
+	l.checkCanaries(canaries)
 	done := 0
 	next := func() {
 		if done++; progress != nil {
@@ -102,12 +102,12 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 			return err
 		}
 		if t, written := template.(*writtenTicket); written {
-			l.seeds(func(seed int64) { l.ticket(t, seed) })
-			l.draws(&t.file.Drawing, func(seed int64) (expr.Values, int, error) {
-				return t.file.Draw(t.request(seed))
+			l.eachSeed(func(seed int64) { l.lintTicket(t, seed) })
+			l.checkDraws(&t.file.Drawing, func(seed int64) (expr.Values, int, error) {
+				return t.file.Draw(t.drawRequest(seed))
 			})
 		} else {
-			l.seeds(func(seed int64) { l.caseTicket(s, seed) })
+			l.eachSeed(func(seed int64) { l.lintCaseTicket(s, seed) })
 		}
 		checkStability(l, s.File, s.Instantiate)
 		next()
@@ -121,15 +121,15 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 			return err
 		}
 		w, _ := template.(*writtenWorkflow)
-		l.seeds(func(seed int64) { l.workflow(w, seed) })
-		l.draws(&w.file.Drawing, func(seed int64) (expr.Values, int, error) {
-			return w.file.Draw(w.request(seed))
+		l.eachSeed(func(seed int64) { l.lintWorkflow(w, seed) })
+		l.checkDraws(&w.file.Drawing, func(seed int64) (expr.Values, int, error) {
+			return w.file.Draw(w.drawRequest(seed))
 		})
 		checkStability(l, s.File, s.Instantiate)
 		next()
 	}
-	l.cues(c.tickets)
-	l.readOnly(c)
+	l.checkCues(c.tickets)
+	l.checkChanges(c)
 	return nil
 }
 
@@ -144,14 +144,14 @@ func (l *linter) reportf(position, rule, format string, args ...any) {
 	l.findings = append(l.findings, f)
 }
 
-func (l *linter) seeds(check func(seed int64)) {
+func (l *linter) eachSeed(check func(seed int64)) {
 	for seed := range int64(lintedSeeds) {
 		check(seed)
 	}
 }
 
-// draws reports constraints that reject so many draws that a seed could have no instance.
-func (l *linter) draws(d *params.Drawing, draw func(seed int64) (expr.Values, int, error)) {
+// checkDraws reports constraints that reject so many draws that a seed could have no instance.
+func (l *linter) checkDraws(d *params.Drawing, draw func(seed int64) (expr.Values, int, error)) {
 	if len(d.Constraints) == 0 {
 		return
 	}
@@ -169,7 +169,7 @@ func (l *linter) draws(d *params.Drawing, draw func(seed int64) (expr.Values, in
 
 var canaryForm = regexp.MustCompile(`^csenv-canary [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-func (l *linter) canaries(canaries []canary) {
+func (l *linter) checkCanaries(canaries []canary) {
 	first := map[*openPack]string{}
 	for _, c := range canaries {
 		if _, ok := first[c.pack]; !ok {
@@ -182,39 +182,39 @@ func (l *linter) canaries(canaries []canary) {
 	}
 }
 
-func (l *linter) ticket(s *writtenTicket, seed int64) {
+func (l *linter) lintTicket(s *writtenTicket, seed int64) {
 	l.seed = seed
-	b, err := s.build(seed)
+	b, err := s.buildTicket(seed)
 	if err != nil {
 		l.reportf(s.File, ruleInstance, "%v", err)
 		return
 	}
-	l.instance(b)
+	l.lintInstance(b)
 }
 
-// caseTicket checks an instance of a generated ticket, whose gold is computed.
-func (l *linter) caseTicket(s *TicketScenario, seed int64) {
+// lintCaseTicket checks an instance of a generated ticket, whose gold is computed.
+func (l *linter) lintCaseTicket(s *TicketScenario, seed int64) {
 	l.seed = seed
 	t, err := s.Instantiate(seed)
 	if err != nil {
 		l.reportf(s.File, ruleInstance, "%s: %v", s.ID, err)
 		return
 	}
-	l.braces(s.File, ownTexts(*t))
-	l.facts(s.File, t.Reply.Facts)
-	l.required(s.File, t.Required(), facts.NewContext(t.Language, t.Now), t.References.Good)
+	l.checkPlaceholders(s.File, ownTexts(*t))
+	l.checkFactValues(s.File, t.Reply.Facts)
+	l.checkRequired(s.File, t.Required(), facts.NewContext(t.Language, t.Now), t.References.Good)
 	if served := servedText(t); t.Gold.Escalate && words.ContainsFold(served, t.Gold.Team+" team") {
 		l.reportf(s.File, ruleLeak, "%s: the customer's text names the %s team", s.ID, t.Gold.Team)
 	}
 }
 
-func (l *linter) instance(b *ticketBuild) {
+func (l *linter) lintInstance(b *ticketBuild) {
 	s := b.s
-	l.policy(b)
-	l.braces(s.File, ownTexts(b.ticket))
+	l.checkPolicy(b)
+	l.checkPlaceholders(s.File, ownTexts(b.ticket))
 	l.ticketLeaks(b)
-	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
-	l.required(s.file.Reply.Pos.String(), b.ticket.Required(), facts.NewContext(b.ticket.Language, b.ticket.Now),
+	l.checkFactValues(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
+	l.checkRequired(s.file.Reply.Pos.String(), b.ticket.Required(), facts.NewContext(b.ticket.Language, b.ticket.Now),
 		b.ticket.References.Good)
 	for _, q := range b.ticket.Reply.Questions {
 		if len(q.AnsweredBy) == 0 {
@@ -231,8 +231,8 @@ func ownTexts(t Ticket) Ticket {
 	return t
 }
 
-// policy compares the stated gold with the result of the policies.
-func (l *linter) policy(b *ticketBuild) {
+// checkPolicy compares the stated gold with the result of the policies.
+func (l *linter) checkPolicy(b *ticketBuild) {
 	gold, stated, at := b.ticket.Gold, b.stated, b.s.file.Gold.Pos.String()
 	priority, rule := b.situation.Priority()
 	if stated.Priority != priority || stated.Rule != rule {
@@ -267,9 +267,9 @@ func (l *linter) policy(b *ticketBuild) {
 // No text may contain them.
 var placeholders = regexp.MustCompile(`\{\{|\}\}|\{[a-z_]+\}|\[[A-Z][A-Z _]{2,}\]|%!|<nil>`)
 
-// braces searches for placeholders in every text of an instance except the bad references, which
-// may contain one.
-func (l *linter) braces(path string, instance any) {
+// checkPlaceholders searches for placeholders in every text of an instance except the bad
+// references, which may contain one.
+func (l *linter) checkPlaceholders(path string, instance any) {
 	data, err := json.Marshal(instance)
 	if err != nil {
 		l.reportf(path, ruleBraces, "encoding the instance: %v", err)
@@ -290,7 +290,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	served := servedText(t)
 	said := served
 	if t.UserSim != nil {
-		said += "\n" + t.UserSim.text()
+		said += "\n" + t.UserSim.joinTexts()
 	}
 	tokens := []string{t.Gold.ReasonCode, b.stated.Rule, t.Gold.Policy}
 	if t.Gold.Escalate {
@@ -366,7 +366,7 @@ func (l *linter) unserved(b *ticketBuild, said string) {
 	}
 }
 
-func (l *linter) facts(position string, facts []Fact) {
+func (l *linter) checkFactValues(position string, facts []Fact) {
 	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional && !f.Judged }) {
 		l.reportf(position, ruleFacts, "no required fact remains: style alone would earn the reply's points")
 	}
@@ -378,9 +378,9 @@ func (l *linter) facts(position string, facts []Fact) {
 	}
 }
 
-// required checks that an agent can state every required fact, and tell it with the first good
+// checkRequired checks that an agent can state every required fact, and tell it with the first good
 // reply.
-func (l *linter) required(position string, required []facts.Wanted, c *facts.Context, good []string) {
+func (l *linter) checkRequired(position string, required []facts.Wanted, c *facts.Context, good []string) {
 	if len(required) > facts.MaxStated {
 		l.reportf(position, ruleFacts, "%d facts are required, at most %d are allowed: make others optional",
 			len(required), facts.MaxStated)
@@ -413,31 +413,31 @@ func checkUniqueIDs[T any](l *linter, position, kind string, items []T, id func(
 	}
 }
 
-func (l *linter) workflow(s *writtenWorkflow, seed int64) {
+func (l *linter) lintWorkflow(s *writtenWorkflow, seed int64) {
 	l.seed = seed
-	w, in, err := s.build(seed)
+	w, in, err := s.buildWorkflow(seed)
 	if err != nil {
 		l.reportf(s.File, ruleInstance, "%v", err)
 		return
 	}
-	l.braces(s.File, w.References.Good)
-	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.Records, w.Facts, w.Steps})
-	l.facts(s.file.Metadata.Pos.String(), w.Facts)
-	l.required(s.file.Metadata.Pos.String(), w.Required(), facts.NewContext(w.Language, w.Now), w.References.Good)
-	l.workflowLeaks(s, w, in)
+	l.checkPlaceholders(s.File, w.References.Good)
+	l.checkPlaceholders(s.File, []any{w.Customer, w.Query, w.Visible, w.Records, w.Facts, w.Steps})
+	l.checkFactValues(s.file.Metadata.Pos.String(), w.Facts)
+	l.checkRequired(s.file.Metadata.Pos.String(), w.Required(), facts.NewContext(w.Language, w.Now), w.References.Good)
+	l.checkWorkflowLeaks(s, w, in)
 	checkUniqueIDs(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
 	checkUniqueIDs(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
 	checkUniqueIDs(l, s.File, "harm", s.harm, func(h Harm) string { return h.ID })
 	checkUniqueIDs(l, s.File, "order", w.Records.Orders, func(o desk.Order) string { return o.ID })
 	checkUniqueIDs(l, s.File, "payment", w.Records.Payments, func(p desk.Payment) string { return p.ID })
-	l.goals(s, w)
+	l.checkGoals(s, w)
 	if len(w.Steps) > w.MaxSteps {
 		l.reportf(s.File, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
 	}
 }
 
-// goals checks that an agent that does nothing doesn't reach the goal.
-func (l *linter) goals(s *writtenWorkflow, w *Workflow) {
+// checkGoals checks that an agent that does nothing doesn't reach the goal.
+func (l *linter) checkGoals(s *writtenWorkflow, w *Workflow) {
 	reached := true
 	for _, g := range w.Goal {
 		holds, err := g.Holds(Moment{Records: &w.Records})
@@ -451,7 +451,7 @@ func (l *linter) goals(s *writtenWorkflow, w *Workflow) {
 	}
 }
 
-func (l *linter) workflowLeaks(s *writtenWorkflow, w *Workflow, in *instance) {
+func (l *linter) checkWorkflowLeaks(s *writtenWorkflow, w *Workflow, in *instance) {
 	l.factLeaks(in, s.file.Facts, w.Query)
 	for _, status := range []string{w.Visible.OrderStatus, w.Visible.PaymentStatus} {
 		if status != "" && status != "unknown" {

@@ -15,9 +15,9 @@ const maxReadOnly = 45
 // minWorkflows is the number of workflows from which that percentage is meaningful.
 const minWorkflows = 8
 
-// cues checks that keywords indicate the cue in at least half of the wordings of each ticket, and
-// that something besides tells of another right category.
-func (l *linter) cues(tickets []*TicketScenario) {
+// checkCues checks that keywords indicate the cue in at least half of the wordings of each ticket,
+// and that something besides tells of another right category.
+func (l *linter) checkCues(tickets []*TicketScenario) {
 	for _, s := range tickets {
 		if s.Generated() {
 			continue // it declares no cue
@@ -48,8 +48,8 @@ func (l *linter) cues(tickets []*TicketScenario) {
 	}
 }
 
-// readOnly finds packs in which too many workflows change nothing.
-func (l *linter) readOnly(c *Catalog) {
+// checkChanges finds packs in which too many workflows change nothing.
+func (l *linter) checkChanges(c *Catalog) {
 	workflows, reading := map[pack.Info]int{}, map[pack.Info]int{}
 	for _, s := range c.Workflows() {
 		w, err := s.Instantiate(0)

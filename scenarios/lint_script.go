@@ -15,10 +15,10 @@ func (l *linter) script(b *ticketBuild, served string) {
 		return
 	}
 	checkUniqueIDs(l, f.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
-	l.askedOnce(f.Pos, u.Answers)
+	l.checkQuestions(f.Pos, u.Answers)
 	for _, a := range f.Answers {
 		if b.Holds(a.When) {
-			l.told(&b.instance, a, served)
+			l.checkTold(&b.instance, a, served)
 		}
 	}
 	lines := make([]string, 0, 16)
@@ -28,8 +28,8 @@ func (l *linter) script(b *ticketBuild, served string) {
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, strings.Join(lines, "\n"))
 }
 
-// askedOnce searches for phrases that ask for two answers at the same time.
-func (l *linter) askedOnce(pos source.Position, answers []SimAnswer) {
+// checkQuestions searches for phrases that ask for two answers at the same time.
+func (l *linter) checkQuestions(pos source.Position, answers []SimAnswer) {
 	for i, a := range answers {
 		for _, b := range answers[i+1:] {
 			for _, phrase := range a.Ask {
@@ -52,9 +52,9 @@ func (l *linter) askedOnce(pos source.Position, answers []SimAnswer) {
 // shortValue is the length, in bytes, up to which a text may contain a value by accident.
 const shortValue = 3
 
-// told checks the key told of an answer: it must be set if and only if the ticket contains all
+// checkTold checks the key told of an answer: it must be set if and only if the ticket contains all
 // values of the answer.
-func (l *linter) told(in *instance, a simAnswerFile, served string) {
+func (l *linter) checkTold(in *instance, a simAnswerFile, served string) {
 	drawn := 0
 	var missing []string
 	for e := range a.Text.Expressions() {

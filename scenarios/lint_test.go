@@ -97,7 +97,7 @@ func TestLintFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := &linter{seen: map[Finding]bool{}}
-			_ = l.catalog(t.Context(), c, nil)
+			_ = l.lintCatalog(t.Context(), c, nil)
 			findings := l.findings
 			for _, f := range findings {
 				if f.Rule == tt.rule && strings.Contains(f.String(), tt.want) {
@@ -122,7 +122,7 @@ func TestLintFindsReadingPacks(t *testing.T) {
 			files["workflows/"+id+".yaml"] = &fstest.MapFile{Data: []byte(copied)}
 		}
 		l := &linter{}
-		l.readOnly(mustLoad(t, files))
+		l.checkChanges(mustLoad(t, files))
 		if len(l.findings) != min(len(want), 1) || want != "" && l.findings[0].Message != want {
 			t.Errorf("with %s: %v, want %q", action, l.findings, want)
 		}
@@ -145,8 +145,8 @@ func TestLintFindsUnstableRendering(t *testing.T) {
 
 func TestLintFindsBraces(t *testing.T) {
 	l := &linter{seen: map[Finding]bool{}}
-	l.braces("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello {{ name }}"}})
-	l.braces("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello name"}})
+	l.checkPlaceholders("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello {{ name }}"}})
+	l.checkPlaceholders("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello name"}})
 	if len(l.findings) != 1 || !strings.Contains(l.findings[0].String(), "{{ name }}") {
 		t.Errorf("findings %v, want one that shows {{ name }}", l.findings)
 	}

@@ -69,7 +69,7 @@ func load(packs []pack.Pack, indexed bool) (*Catalog, error) {
 		faults = append(faults, errs...)
 		if base != nil || !indexed || !opened.readIndex(c) {
 			compiled = append(compiled, opened)
-			faults = append(faults, opened.compile(c)...)
+			faults = append(faults, opened.compileAll(c)...)
 		}
 		faults = append(faults, opened.checkIDs(files)...)
 		base = cmp.Or(base, opened)
@@ -119,16 +119,16 @@ func openPackOf(contents pack.Contents, base *openPack) *openPack {
 		p.documents = append(p.documents, d)
 		switch f.Folder {
 		case "names":
-			p.names[f.ID] = sync.OnceValue(d.nameList)
+			p.names[f.ID] = sync.OnceValue(d.compileNames)
 		case "kb":
-			p.articles[f.ID] = sync.OnceValue(d.article)
+			p.articles[f.ID] = sync.OnceValue(d.compileArticle)
 		}
 	}
 	return p
 }
 
-// compile compiles all of a pack, adds its scenarios to the catalogue, and returns the faults.
-func (p *openPack) compile(c *Catalog) (faults []error) {
+// compileAll compiles all of a pack, adds its scenarios to the catalogue, and returns the faults.
+func (p *openPack) compileAll(c *Catalog) (faults []error) {
 	n := len(p.documents)
 	tickets, workflows := make([]*TicketScenario, n), make([]*WorkflowScenario, n)
 	atOnce(n, func(i int) { p.documents[i].keepRoot() })
@@ -139,9 +139,9 @@ func (p *openPack) compile(c *Catalog) (faults []error) {
 		case "kb":
 			p.articles.find(d.ID)
 		case "tickets":
-			tickets[i] = d.ticket()
+			tickets[i] = d.loadTicket()
 		case "workflows":
-			workflows[i] = d.workflow()
+			workflows[i] = d.loadWorkflow()
 		default: // compiled with the other files of the cases
 			d.errs = append(d.errs, d.decoder.Errs...)
 		}
@@ -204,8 +204,8 @@ func (d *document) parse() (*source.Decoder, *yaml.Node) {
 	return decoder, decoder.Root(d.Data)
 }
 
-// nameList compiles a list of names. It returns nil after a fault, and for a file of cases.
-func (d *document) nameList() *params.NameList {
+// compileNames compiles a list of names. It returns nil after a fault, and for a file of cases.
+func (d *document) compileNames() *params.NameList {
 	var f nameFile
 	if d.isOfCases() || !d.decode(&f, &f.Metadata) {
 		return nil

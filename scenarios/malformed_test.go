@@ -124,7 +124,7 @@ func TestMalformedPacks(t *testing.T) {
 		files[name] = &fstest.MapFile{Data: data}
 		if c, err := loadOne(files); err == nil {
 			l := &linter{seen: map[Finding]bool{}}
-			_ = l.catalog(t.Context(), c, nil)
+			_ = l.lintCatalog(t.Context(), c, nil)
 		}
 	})
 }

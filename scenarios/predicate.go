@@ -37,7 +37,7 @@ func (p Predicate) IsZero() bool { return p.program == nil }
 // a payload field that the action doesn't have. A caller that judges an agent's action treats an
 // error as false.
 func (p Predicate) Holds(m Moment) (bool, error) {
-	vars, err := interpreter.NewActivation(m.variables())
+	vars, err := interpreter.NewActivation(m.predicateVariables())
 	if err != nil {
 		return false, fmt.Errorf("binding %q: %w", p.Source, err)
 	}
@@ -48,8 +48,8 @@ func (p Predicate) Holds(m Moment) (bool, error) {
 	return out == types.True, nil
 }
 
-// variables are the names that predicates can use in addition to the drawn values.
-func (m Moment) variables() map[string]any {
+// predicateVariables are the names that predicates can use in addition to the drawn values.
+func (m Moment) predicateVariables() map[string]any {
 	payload := m.Payload
 	if payload == nil {
 		payload = map[string]any{}

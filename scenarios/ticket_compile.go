@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// ticket compiles a ticket file and tries it out. It returns nil after a fault.
-func (d *document) ticket() *TicketScenario {
+// loadTicket compiles a ticket file and tries it out. It returns nil after a fault.
+func (d *document) loadTicket() *TicketScenario {
 	s := d.compileTicket()
 	if s == nil {
 		return nil
@@ -94,13 +94,13 @@ func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
 		s.articles = append(s.articles, a)
 		c.Spend(a.cost)
 		for _, p := range a.params {
-			s.declare(c, f.KB.Pos, p, own)
+			s.declareParam(c, f.KB.Pos, p, own)
 		}
 	}
 	return s
 }
 
-func (s *shelf) declare(c *expr.Compiler, pos source.Position, p articleParam, own map[string]bool) {
+func (s *shelf) declareParam(c *expr.Compiler, pos source.Position, p articleParam, own map[string]bool) {
 	other, taken := s.defaults[p.name]
 	switch {
 	case own[p.name]:

@@ -7,17 +7,17 @@ import (
 	"github.com/csenv/csenv/scenarios/expr"
 )
 
-// complete renders the parts for the judge.
-func (b *ticketBuild) complete() error {
-	b.ticket.Reply = b.reply()
-	b.ticket.References = b.references(&b.s.file.References)
+// renderRest renders the parts for the judge.
+func (b *ticketBuild) renderRest() error {
+	b.ticket.Reply = b.renderReply()
+	b.ticket.References = b.renderReferences(&b.s.file.References)
 	return b.Err
 }
 
-// drawn returns the ticket, which is completed when that is needed.
-func (b *ticketBuild) drawn() *DrawnTicket {
+// completeLater returns the ticket, which is completed when that is needed.
+func (b *ticketBuild) completeLater() *DrawnTicket {
 	return &DrawnTicket{b.ticket.Served, sync.OnceValues(func() (*Ticket, error) {
-		if err := b.complete(); err != nil {
+		if err := b.renderRest(); err != nil {
 			return nil, err
 		}
 		whole := b.ticket // so that the values are garbage
@@ -25,14 +25,14 @@ func (b *ticketBuild) drawn() *DrawnTicket {
 	})}
 }
 
-func (b *ticketBuild) reply() ReplySpec {
+func (b *ticketBuild) renderReply() ReplySpec {
 	f := &b.s.file.Reply
-	r := ReplySpec{Facts: b.facts(f.Facts), Points: f.points(), MinWords: 40, MaxWords: 180}
+	r := ReplySpec{Facts: b.renderFacts(f.Facts), Points: f.points(), MinWords: 40, MaxWords: 180}
 	if len(f.Words) == 2 {
 		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
 	}
 	for _, step := range f.NextStep {
-		r.NextSteps = append(r.NextSteps, b.canonical(f.Pos, nextStep, step))
+		r.NextSteps = append(r.NextSteps, b.canonicalValue(f.Pos, nextStep, step))
 	}
 	r.Questions = expr.FilterMap(&b.Scope, f.Questions, func(q questionFile) Question {
 		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: filterFactIDs(q.AnsweredBy, r.Facts)}
@@ -42,16 +42,16 @@ func (b *ticketBuild) reply() ReplySpec {
 	return r
 }
 
-func (in *instance) facts(files []factFile) []Fact {
+func (in *instance) renderFacts(files []factFile) []Fact {
 	return expr.FilterMap(&in.Scope, files, func(f factFile) Fact {
 		out := Fact{
 			ID: f.ID, Slot: f.Slot, What: in.Text(f.What), Judged: f.Judged, Value: in.Text(f.Value),
 			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.Value.Literal(),
 		}
 		if !f.Judged {
-			out.Stated, out.Also = in.canonical(f.Pos, out.What, f.Value), nil
+			out.Stated, out.Also = in.canonicalValue(f.Pos, out.What, f.Value), nil
 			for _, also := range f.Also {
-				out.Also = append(out.Also, in.canonical(f.Pos, out.What, also))
+				out.Also = append(out.Also, in.canonicalValue(f.Pos, out.What, also))
 			}
 		}
 		return out
@@ -76,7 +76,7 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 	for _, f := range r.Facts {
 		out = append(out, f.Value)
 	}
-	out = b.TimeForms(t.Now, b.evidence(&b.s.file.State, out))
+	out = b.TimeForms(t.Now, b.listEvidence(&b.s.file.State, out))
 	out = append(out, t.Subject, t.Description)
 	for _, m := range t.History {
 		out = append(out, m.Text)
@@ -95,7 +95,7 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 	return out
 }
 
-func (in *instance) references(f *referencesFile) References {
+func (in *instance) renderReferences(f *referencesFile) References {
 	r := References{
 		Good: expr.FilterMap(&in.Scope, f.Good, func(g goodFile) string { return in.Text(g.Text) }),
 		Bad: expr.FilterMap(&in.Scope, f.Bad, func(g badFile) BadReference {

@@ -94,15 +94,15 @@ func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
 }
 
 func (s *writtenTicket) draw(seed int64) (*DrawnTicket, error) {
-	vals, _, err := s.file.Draw(s.request(seed))
+	vals, _, err := s.file.Draw(s.drawRequest(seed))
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.render(seed, drawnVariant, vals)
+	b, err := s.renderTicket(seed, drawnVariant, vals)
 	if err != nil {
 		return nil, err
 	}
-	return b.drawn(), nil
+	return b.completeLater(), nil
 }
 
 func (s *writtenTicket) variants(seed int64) ([]*Ticket, error) {
@@ -142,7 +142,7 @@ type statedGold struct {
 	Team, ReasonCode, Policy string
 }
 
-func (s *writtenTicket) build(seed int64) (*ticketBuild, error) {
+func (s *writtenTicket) buildTicket(seed int64) (*ticketBuild, error) {
 	return s.buildVariant(seed, drawnVariant)
 }
 
@@ -150,46 +150,46 @@ func (s *writtenTicket) build(seed int64) (*ticketBuild, error) {
 const drawnVariant = -1
 
 func (s *writtenTicket) buildVariant(seed int64, variant int) (*ticketBuild, error) {
-	vals, _, err := s.file.Draw(s.request(seed))
+	vals, _, err := s.file.Draw(s.drawRequest(seed))
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.render(seed, variant, vals)
+	b, err := s.renderTicket(seed, variant, vals)
 	if err != nil {
 		return nil, err
 	}
-	return b, b.complete()
+	return b, b.renderRest()
 }
 
-func (s *writtenTicket) request(seed int64) params.Request {
+func (s *writtenTicket) drawRequest(seed int64) params.Request {
 	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed, Defaults: s.shelf.defaults}
 }
 
-// render makes a ticket of its drawn variables, without the parts for the judge.
-func (s *writtenTicket) render(seed int64, variant int, vals expr.Values) (*ticketBuild, error) {
+// renderTicket makes a ticket of its drawn variables, without the parts for the judge.
+func (s *writtenTicket) renderTicket(seed int64, variant int, vals expr.Values) (*ticketBuild, error) {
 	b := &ticketBuild{s: s, instance: instance{expr.Scope{Vals: vals, Loc: s.loc}}}
 	f, t := s.file, &b.ticket
 	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone
 	t.Now = expr.ToNative[time.Time](vals["now"])
-	t.Customer = b.customer(&f.Customer)
-	b.story(variant)
+	t.Customer = b.renderCustomer(&f.Customer)
+	b.renderStory(variant)
 	t.SLAMinutes = int(b.Integer(f.SLA.FirstResponseMinutes))
 	t.Articles = make([]Article, len(s.shelf.articles))
 	for i := range s.shelf.articles {
-		t.Articles[i] = s.shelf.article(i, &b.instance)
+		t.Articles[i] = s.shelf.renderArticle(i, &b.instance)
 	}
-	b.gold()
-	t.UserSim = b.userSim(f.UserSim)
+	b.decideGold()
+	t.UserSim = b.renderUserSim(f.UserSim)
 	return b, b.Err
 }
 
-func (in *instance) customer(f *customerFile) Customer {
+func (in *instance) renderCustomer(f *customerFile) Customer {
 	return Customer{Name: in.Text(f.Name), Company: in.Text(f.Company), AccountLevel: f.AccountLevel,
 		Since: in.Instant(f.Since)}
 }
 
-// story renders the customer's texts: one of the variants, the history and the attachments.
-func (b *ticketBuild) story(variant int) {
+// renderStory renders the customer's texts: one of the variants, the history and the attachments.
+func (b *ticketBuild) renderStory(variant int) {
 	f, t := b.s.file, &b.ticket
 	variants := expr.FilterMap(&b.Scope, f.Variants, func(v variantFile) variantFile { return v })
 	if len(variants) == 0 {
@@ -211,17 +211,17 @@ func (b *ticketBuild) story(variant int) {
 	})
 }
 
-// gold computes the right handling: the category from the file, priority and escalation from the
-// policies.
-func (b *ticketBuild) gold() {
+// decideGold computes the right handling: the category from the file, priority and escalation from
+// the policies.
+func (b *ticketBuild) decideGold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
-	g.Category = b.label(&f.Category, ListCategories()...)
-	g.CategoryAlternates = b.alternates(f.Category.Alternates)
-	b.situation = b.situate(&b.s.file.Situation)
+	g.Category = b.renderLabel(&f.Category, ListCategories()...)
+	g.CategoryAlternates = b.renderAlternates(f.Category.Alternates)
+	b.situation = b.renderSituation(&b.s.file.Situation)
 	g.Priority, _ = b.situation.Priority()
-	g.PriorityAlternates = b.alternates(f.Priority.Alternates)
+	g.PriorityAlternates = b.renderAlternates(f.Priority.Alternates)
 	b.stated = statedGold{
-		Priority: b.label(&f.Priority, ListPriorities()...), Rule: b.Text(f.Priority.Rule),
+		Priority: b.renderLabel(&f.Priority, ListPriorities()...), Rule: b.Text(f.Priority.Rule),
 		Escalate: b.Boolean(f.Escalation.Required),
 		Team:     b.Text(f.Escalation.Team), ReasonCode: b.Text(f.Escalation.ReasonCode),
 		Policy: b.Text(f.Escalation.Policy),
@@ -234,7 +234,7 @@ func (b *ticketBuild) gold() {
 	g.TeamAlternates = b.Texts(f.Escalation.TeamAlternates)
 }
 
-func (b *ticketBuild) label(f *labelFile, allowed ...string) string {
+func (b *ticketBuild) renderLabel(f *labelFile, allowed ...string) string {
 	v := b.Text(f.Value)
 	if b.Err == nil && !slices.Contains(allowed, v) {
 		b.Fail(f.Value.Pos.Errorf("%q is not one of %s", v, strings.Join(allowed, ", ")))
@@ -242,14 +242,14 @@ func (b *ticketBuild) label(f *labelFile, allowed ...string) string {
 	return v
 }
 
-func (b *ticketBuild) alternates(files []alternateFile) []Alternate {
+func (b *ticketBuild) renderAlternates(files []alternateFile) []Alternate {
 	return expr.FilterMap(&b.Scope, files, func(f alternateFile) Alternate {
 		return Alternate{Value: b.Text(f.Value),
 			Credit: f.Credit}
 	})
 }
 
-func (b *ticketBuild) situate(f *situationFile) triage.Situation {
+func (b *ticketBuild) renderSituation(f *situationFile) triage.Situation {
 	s := triage.Situation{
 		Hazard: b.Boolean(f.Hazard), AuthorityEmergency: b.Boolean(f.AuthorityEmergency),
 		Compromise: b.Boolean(f.Compromise), BusinessStop: b.Boolean(f.BusinessStop),
@@ -257,7 +257,7 @@ func (b *ticketBuild) situate(f *situationFile) triage.Situation {
 		MoneyHarm: b.Boolean(f.MoneyHarm), Degraded: b.Boolean(f.Degraded),
 		Delay: b.Boolean(f.Delay), WholeSite: b.Boolean(f.WholeSite), Pallet: b.Boolean(f.Pallet),
 		WronglyTaken: b.Amount(f.WronglyTaken), Disputed: b.Amount(f.Disputed), Devices: b.Integer(f.Devices),
-		Act: triage.Act{Kind: b.Text(f.Act.Kind), Amount: b.Amount(f.Act.Amount)}, Limits: b.limits(),
+		Act: triage.Act{Kind: b.Text(f.Act.Kind), Amount: b.Amount(f.Act.Amount)}, Limits: b.policyLimits(),
 	}
 	if span := b.Text(f.Deadline); span != "" {
 		d, err := expr.ParseSpan(span)
@@ -274,8 +274,8 @@ func (b *ticketBuild) situate(f *situationFile) triage.Situation {
 
 var actKinds = strings.Split(triage.ActKinds, "|")
 
-// limits returns the policy numbers of the instance, as far as its variables contain them.
-func (b *ticketBuild) limits() triage.Limits {
+// policyLimits returns the policy numbers of the instance, as far as its variables contain them.
+func (b *ticketBuild) policyLimits() triage.Limits {
 	l := triage.StandardLimits()
 	for _, drawn := range [...]struct {
 		name  string
@@ -289,9 +289,9 @@ func (b *ticketBuild) limits() triage.Limits {
 	return l
 }
 
-// userSim renders the script of a customer who answers, or returns nil. A mood without lines has
-// those of the nearest calmer one.
-func (in *instance) userSim(f *userSimFile) *UserSim {
+// renderUserSim renders the script of a customer who answers, or returns nil. A mood without lines
+// has those of the nearest calmer one.
+func (in *instance) renderUserSim(f *userSimFile) *UserSim {
 	if f == nil {
 		return nil
 	}
@@ -324,8 +324,8 @@ func (f *simLinesFile) moods() []moodLines {
 // maxUserTurns bounds the messages of a customer, and so the memory of an episode.
 const maxUserTurns = 10
 
-// text returns all possible messages of the customer.
-func (u *UserSim) text() string {
+// joinTexts returns all possible messages of the customer.
+func (u *UserSim) joinTexts() string {
 	var texts []string
 	for _, a := range u.Answers {
 		texts = append(texts, a.Text)

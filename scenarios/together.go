@@ -21,11 +21,11 @@ func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) 
 	}
 	if vals := drawTogether(written, seed); vals != nil {
 		if drawn, err := buildTickets(tickets, func(i int) (*DrawnTicket, error) {
-			b, err := written[i].render(seed, drawnVariant, vals[i])
+			b, err := written[i].renderTicket(seed, drawnVariant, vals[i])
 			if err != nil {
 				return nil, err
 			}
-			return b.drawn(), nil
+			return b.completeLater(), nil
 		}); err == nil {
 			return drawn, nil
 		}
@@ -84,8 +84,8 @@ func drawRound(tickets []*writtenTicket, seed int64, round int, tries *int) []ex
 	for turn := range 2 * n {
 		i := (round + turn) % n
 		s := tickets[i]
-		r := s.request(seed)
-		if r.Fixed = s.shelf.of(shared); turn >= n && hasSameValues(r.Fixed, vals[i]) {
+		r := s.drawRequest(seed)
+		if r.Fixed = s.shelf.pickShared(shared); turn >= n && hasSameValues(r.Fixed, vals[i]) {
 			continue
 		}
 		if r.Tries = min(joinTries, *tries); turn == 0 {
@@ -104,8 +104,8 @@ func drawRound(tickets []*writtenTicket, seed int64, round int, tries *int) []ex
 	return vals
 }
 
-// of returns the shared values that a ticket takes: now, and the params of its articles.
-func (s *shelf) of(shared expr.Values) expr.Values {
+// pickShared returns the shared values that a ticket takes: now, and the params of its articles.
+func (s *shelf) pickShared(shared expr.Values) expr.Values {
 	out := expr.Values{}
 	if now, ok := shared["now"]; ok {
 		out["now"] = now

@@ -148,14 +148,14 @@ func TestTogetherIsSound(t *testing.T) {
 				}
 				for i, s := range five {
 					l.seed = seed
-					b, err := s.render(seed, drawnVariant, vals[i])
+					b, err := s.renderTicket(seed, drawnVariant, vals[i])
 					if err == nil {
-						err = b.complete()
+						err = b.renderRest()
 					}
 					if err != nil {
 						t.Fatal(err)
 					}
-					l.instance(b)
+					l.lintInstance(b)
 				}
 			}
 		}

@@ -86,9 +86,9 @@ func wantedFacts(all []Fact, optional bool) []facts.Wanted {
 	return out
 }
 
-// canonical renders the value of a fact. Values of an enum have the form of the vocabulary, so that
-// a param may draw words: "damaged box" is damaged_box.
-func (in *instance) canonical(pos source.Position, what string, value expr.Text) string {
+// canonicalValue renders the value of a fact. Values of an enum have the form of the vocabulary, so
+// that a param may draw words: "damaged box" is damaged_box.
+func (in *instance) canonicalValue(pos source.Position, what string, value expr.Text) string {
 	v := in.Text(value)
 	n, known := facts.Find(what)
 	switch {

@@ -72,41 +72,42 @@ func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
 }
 
 func (s *writtenWorkflow) instantiate(seed int64) (*Workflow, error) {
-	w, _, err := s.build(seed)
+	w, _, err := s.buildWorkflow(seed)
 	return w, err
 }
 
-func (s *writtenWorkflow) request(seed int64) params.Request {
+func (s *writtenWorkflow) drawRequest(seed int64) params.Request {
 	return params.Request{Salt: s.salt, ID: s.ID, Version: s.Version, Seed: seed}
 }
 
-// build instantiates a workflow and also returns its values.
-func (s *writtenWorkflow) build(seed int64) (*Workflow, *instance, error) {
+// buildWorkflow instantiates a workflow and also returns its values.
+func (s *writtenWorkflow) buildWorkflow(seed int64) (*Workflow, *instance, error) {
 	f := s.file
-	vals, _, err := f.Draw(s.request(seed))
+	vals, _, err := f.Draw(s.drawRequest(seed))
 	if err != nil {
 		return nil, nil, err
 	}
 	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
+	key := expr.NewStreamKey(s.salt, s.ID, s.Version, seed)
 	w := &Workflow{
 		Category: s.Category(), Rules: WrittenRules, ScenarioID: s.ID, Version: s.Version, Seed: seed,
 		Now:      expr.ToNative[time.Time](vals["now"]),
 		Language: s.Language,
-		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
-			"query")), Visible: Visible(f.Visible), Records: in.records(&f.State),
-		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
-		Facts: in.facts(f.Facts), Harm: s.harm, MaxSteps: f.Limits.MaxSteps,
+		Customer: in.renderCustomer(&f.Customer), Query: in.drawQuery(f, key.Stream("query")),
+		Visible: Visible(f.Visible), Records: in.renderRecords(&f.State), Steps: in.renderSteps(f.Steps),
+		Neutral: in.renderNeutral(f.Neutral), Forbidden: in.renderForbidden(f.Forbidden),
+		Facts: in.renderFacts(f.Facts), Harm: s.harm, MaxSteps: f.Limits.MaxSteps,
 		StepMinutes: f.Limits.minutes(),
 	}
 	for _, g := range f.Goal {
-		w.Goal = append(w.Goal, in.predicate(g))
+		w.Goal = append(w.Goal, in.bindPredicate(g))
 	}
 	w.Faults = expr.FilterMap(&in.Scope, f.Faults, func(f faultFile) desk.Fault {
 		return desk.Fault{Action: string(f.Action), Call: f.Call,
 			Error: f.Error}
 	})
 	w.AllowedValues = in.workflowValues(w)
-	w.References = in.references(&f.References)
+	w.References = in.renderReferences(&f.References)
 	if terminal := countTerminal(w.Steps); terminal != 1 {
 		in.Fail(f.Metadata.Pos.Errorf("seed %d has %d terminal steps: it must have exactly one", seed, terminal))
 	}
@@ -116,8 +117,8 @@ func (s *writtenWorkflow) build(seed int64) (*Workflow, *instance, error) {
 	return w, in, nil
 }
 
-// query renders one of the texts in which the customer may describe the issue.
-func (in *instance) query(f *workflowFile, s *expr.Stream) string {
+// drawQuery renders one of the texts in which the customer may describe the issue.
+func (in *instance) drawQuery(f *workflowFile, s *expr.Stream) string {
 	queries := expr.FilterMap(&in.Scope, f.Query, func(q goodFile) expr.Text { return q.Text })
 	if len(queries) == 0 {
 		in.Fail(f.Metadata.Pos.Errorf("no query is left: let one have no condition"))
@@ -153,21 +154,21 @@ func countTerminal(steps []WorkflowStep) int {
 	return n
 }
 
-func (in *instance) predicate(p expr.Predicate) Predicate {
+func (in *instance) bindPredicate(p expr.Predicate) Predicate {
 	if p.Expr == nil {
 		return Predicate{}
 	}
 	return Predicate{Source: p.Text, program: p.Expr.Program, vars: in.Vals}
 }
 
-func (in *instance) records(f *recordsFile) desk.Records {
+func (in *instance) renderRecords(f *recordsFile) desk.Records {
 	return desk.Records{
-		Orders: expr.FilterMap(&in.Scope, f.Orders, in.order),
+		Orders: expr.FilterMap(&in.Scope, f.Orders, in.renderOrder),
 		Payments: expr.FilterMap(&in.Scope, f.Payments, func(p paymentFile) desk.Payment {
 			return desk.Payment{
 				ID: in.Text(p.ID), OrderID: in.Text(p.OrderID), Status: in.Text(p.Status),
 				Amount: Cents(in.Amount(p.Amount)), Method: in.Text(p.Method),
-				At: in.Instant(p.At), Details: in.details(p.Details),
+				At: in.Instant(p.At), Details: in.renderDetails(p.Details),
 			}
 		}),
 		Refunds: expr.FilterMap(&in.Scope, f.Refunds, func(r refundFile) desk.Refund {
@@ -181,12 +182,12 @@ func (in *instance) records(f *recordsFile) desk.Records {
 	}
 }
 
-func (in *instance) order(o orderFile) desk.Order {
+func (in *instance) renderOrder(o orderFile) desk.Order {
 	return desk.Order{
 		ID: in.Text(o.ID), Status: in.Text(o.Status), Placed: in.Instant(o.Placed),
 		Delivered: in.Instant(o.Delivered), Carrier: in.Text(o.Carrier),
 		Tracking: in.Text(o.Tracking), Total: Cents(in.Amount(o.Total)), Notes: in.Texts(o.Notes),
-		Details: in.details(o.Details),
+		Details: in.renderDetails(o.Details),
 		Items: expr.FilterMap(&in.Scope, o.Items, func(i itemFile) desk.Item {
 			return desk.Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
 				Price: Cents(in.Amount(i.Price))}
@@ -194,7 +195,7 @@ func (in *instance) order(o orderFile) desk.Order {
 	}
 }
 
-func (in *instance) details(files source.Ordered[expr.Text]) map[string]string {
+func (in *instance) renderDetails(files source.Ordered[expr.Text]) map[string]string {
 	if len(files) == 0 {
 		return nil
 	}
@@ -205,11 +206,11 @@ func (in *instance) details(files source.Ordered[expr.Text]) map[string]string {
 	return out
 }
 
-// steps renders the steps that the instance has. A missing prerequisite is ignored.
-func (in *instance) steps(files []stepFile) []WorkflowStep {
+// renderSteps renders the steps that the instance has. A missing prerequisite is ignored.
+func (in *instance) renderSteps(files []stepFile) []WorkflowStep {
 	steps := expr.FilterMap(&in.Scope, files, func(f stepFile) WorkflowStep {
 		return WorkflowStep{
-			ID: f.ID, Action: string(f.Action), Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
+			ID: f.ID, Action: string(f.Action), Args: in.renderArguments(f.Args), Requires: slices.Clone(f.Requires),
 			Terminal: f.Terminal, Ask: f.Ask, Answer: in.Text(f.Answer),
 			About: f.About,
 		}
@@ -222,7 +223,7 @@ func (in *instance) steps(files []stepFile) []WorkflowStep {
 	return steps
 }
 
-func (in *instance) arguments(files source.Ordered[argFile]) []Arg {
+func (in *instance) renderArguments(files source.Ordered[argFile]) []Arg {
 	if len(files) == 0 {
 		return nil
 	}
@@ -230,25 +231,25 @@ func (in *instance) arguments(files source.Ordered[argFile]) []Arg {
 	for _, e := range files {
 		a := Arg{Name: e.Name, Any: e.Value.any}
 		if e.Value.Eq.Given() {
-			a.In = []any{in.argument(e.Value.Eq)}
+			a.In = []any{in.renderArgument(e.Value.Eq)}
 		}
 		for _, v := range e.Value.In {
-			a.In = append(a.In, in.argument(v))
+			a.In = append(a.In, in.renderArgument(v))
 		}
 		args = append(args, a)
 	}
 	return args
 }
 
-func (in *instance) neutral(files []neutralFile) []NeutralAction {
+func (in *instance) renderNeutral(files []neutralFile) []NeutralAction {
 	return expr.FilterMap(&in.Scope, files, func(f neutralFile) NeutralAction {
-		return NeutralAction{Action: string(f.Action), Args: in.arguments(f.Args), Max: max(f.Max, 1)}
+		return NeutralAction{Action: string(f.Action), Args: in.renderArguments(f.Args), Max: max(f.Max, 1)}
 	})
 }
 
-func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
+func (in *instance) renderForbidden(files []spoilerFile) []ForbiddenAction {
 	return expr.FilterMap(&in.Scope, files, func(f spoilerFile) ForbiddenAction {
-		return ForbiddenAction{ID: f.ID, Action: string(f.Action), When: in.predicate(f.If), Why: f.Why}
+		return ForbiddenAction{ID: f.ID, Action: string(f.Action), When: in.bindPredicate(f.If), Why: f.Why}
 	})
 }
 
@@ -307,8 +308,8 @@ func sortedValues(m map[string]string) []string {
 	return out
 }
 
-// workflow compiles a workflow file and tries it out. It returns nil after a fault.
-func (d *document) workflow() *WorkflowScenario {
+// loadWorkflow compiles a workflow file and tries it out. It returns nil after a fault.
+func (d *document) loadWorkflow() *WorkflowScenario {
 	s := d.compileWorkflow()
 	if s == nil || tryOut(d, s.Instantiate) == nil {
 		return nil

@@ -64,10 +64,10 @@ func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 		return Action{}, &ActionError{Items: []ErrorItem{newErrorItem("model_type", []any{}, msg, jsontext.Value(raw))}}
 	}
 	d := decoder{form: f, given: given, action: Action{values: make([]text, 0, len(given))}}
-	variant := d.variant()
+	variant := d.decodeVariant()
 	d.checkKnown()
 	for i := range f.fields {
-		d.field(&f.fields[i], variant)
+		d.decodeField(&f.fields[i], variant)
 	}
 	if s := d.at("metadata"); s.given() && s.raw.Kind() != '{' {
 		d.faultf("dict_type", s, "metadata should be a JSON object")
@@ -169,8 +169,8 @@ func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
 	d.items = append(d.items, newErrorItem(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
 }
 
-// variant reads action_type. For an unknown value it records a fault and returns nil.
-func (d *decoder) variant() *Variant {
+// decodeVariant reads action_type. For an unknown value it records a fault and returns nil.
+func (d *decoder) decodeVariant() *Variant {
 	s := d.at(typeField)
 	if s.raw == nil {
 		d.faultf("missing", s, "action_type is required: one of %s", quoteValues(d.form.types))
@@ -203,50 +203,50 @@ func listUnknownNames(given object.Object, known func(string) bool) []string {
 	return names
 }
 
-// field checks the value of a field and, if the variant is known, whether the variant reads the
-// field.
-func (d *decoder) field(field *Field, variant *Variant) {
+// decodeField checks the value of a field and, if the variant is known, whether the variant reads
+// the field.
+func (d *decoder) decodeField(field *Field, variant *Variant) {
 	s := d.at(field.Name)
 	switch {
 	case !s.given():
 		if variant != nil && slices.Contains(variant.Required, field.Name) {
 			d.faultf("missing", s, "%s needs %s", variant.Type, field.Name)
 		}
-	case variant != nil && !variant.reads(field.Name):
+	case variant != nil && !variant.readsField(field.Name):
 		d.faultf("extra_forbidden", s, "%s does not use %s: leave it out or send null", variant.Type, field.Name)
 	default:
-		d.value(field, s)
+		d.decodeValue(field, s)
 	}
 }
 
-func (d *decoder) value(field *Field, s spot) {
+func (d *decoder) decodeValue(field *Field, s spot) {
 	switch {
 	case field.Properties != nil:
-		d.object(field, s)
+		d.decodeObject(field, s)
 	case field.Facts:
-		d.facts(s)
+		d.decodeFacts(s)
 	default:
-		if value, ok := d.text(field, s); ok {
+		if value, ok := d.decodeText(field, s); ok {
 			d.action.values = append(d.action.values, text{s.name(), value})
 		}
 	}
 }
 
-func (d *decoder) object(field *Field, s spot) {
-	given, ok := d.members(field.Properties, s)
+func (d *decoder) decodeObject(field *Field, s spot) {
+	given, ok := d.decodeMembers(field.Properties, s)
 	if !ok {
 		return
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
 		if inner := (spot{parent: &s, field: property.Name, raw: given.Get(property.Name)}); inner.given() {
-			d.value(property, inner)
+			d.decodeValue(property, inner)
 		}
 	}
 }
 
-// members reads an object, and records the members that aren't among the fields.
-func (d *decoder) members(fields []Field, s spot) (given object.Object, ok bool) {
+// decodeMembers reads an object, and records the members that aren't among the fields.
+func (d *decoder) decodeMembers(fields []Field, s spot) (given object.Object, ok bool) {
 	given, err := object.Read(s.raw, object.LastCounts)
 	switch {
 	case errors.Is(err, object.ErrTooMany):
@@ -273,8 +273,8 @@ func orNull(optional bool) string {
 	return ""
 }
 
-// facts reads a list of facts.
-func (d *decoder) facts(s spot) {
+// decodeFacts reads a list of facts.
+func (d *decoder) decodeFacts(s spot) {
 	items, err := object.ReadList(s.raw, facts.MaxStated)
 	switch {
 	case errors.Is(err, object.ErrTooMany):
@@ -285,26 +285,26 @@ func (d *decoder) facts(s spot) {
 	}
 	for i, raw := range items {
 		item := spot{parent: &s, index: i, raw: raw}
-		if given, ok := d.members([]Field{whatField, valueField}, item); ok {
+		if given, ok := d.decodeMembers([]Field{whatField, valueField}, item); ok {
 			d.action.facts = append(d.action.facts, facts.Fact{
-				What: d.member(&whatField, item, given), Value: d.member(&valueField, item, given)})
+				What: d.decodeMember(&whatField, item, given), Value: d.decodeMember(&valueField, item, given)})
 		}
 	}
 }
 
-// member reads a required text of an object.
-func (d *decoder) member(field *Field, s spot, given object.Object) string {
+// decodeMember reads a required text of an object.
+func (d *decoder) decodeMember(field *Field, s spot, given object.Object) string {
 	inner := spot{parent: &s, field: field.Name, raw: given.Get(field.Name)}
 	if inner.raw == nil {
 		d.faultf("missing", inner, "%s needs %s", s.name(), field.Name)
 		return ""
 	}
-	value, _ := d.text(field, inner)
+	value, _ := d.decodeText(field, inner)
 	return value
 }
 
-// text reads a text, or a number as it was written.
-func (d *decoder) text(field *Field, s spot) (value string, ok bool) {
+// decodeText reads a text, or a number as it was written.
+func (d *decoder) decodeText(field *Field, s spot) (value string, ok bool) {
 	if at := indexQuoted(field.Enum, s.raw); at >= 0 {
 		return field.Enum[at], true
 	}

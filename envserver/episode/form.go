@@ -72,7 +72,7 @@ type Variant struct {
 	Properties []string
 }
 
-func (v *Variant) reads(field string) bool {
+func (v *Variant) readsField(field string) bool {
 	return slices.Contains(v.Required, field) || slices.Contains(v.Optional, field)
 }
 
@@ -105,7 +105,7 @@ func (f *Form) Types() []string { return slices.Clone(f.types) }
 func (f *Form) objectOf(v *Variant) string {
 	if len(v.Properties) > 0 {
 		for _, field := range f.fields {
-			if field.Properties != nil && v.reads(field.Name) {
+			if field.Properties != nil && v.readsField(field.Name) {
 				return field.Name
 			}
 		}

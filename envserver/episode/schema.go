@@ -22,26 +22,26 @@ func (f *Form) Schema() map[string]any {
 			"description": "Free notes of the client. The environment ignores them."},
 	}
 	for i := range f.fields {
-		properties[f.fields[i].Name] = f.fields[i].compact()
+		properties[f.fields[i].Name] = f.fields[i].compactSchema()
 	}
 	s := schema{
 		"$schema": draft, "title": f.title, "type": "object",
 		"properties": properties, "required": []string{typeField}, "additionalProperties": false,
 	}
-	if rules := append(f.unread(), f.needs()...); len(rules) > 0 {
+	if rules := append(f.listUnread(), f.listNeeds()...); len(rules) > 0 {
 		s["allOf"] = rules
 	}
 	return s
 }
 
-// compact is like nullable, but lists the types and has no default.
-func (field *Field) compact() schema {
+// compactSchema is like nullable, but lists the types and has no default.
+func (field *Field) compactSchema() schema {
 	s := schema{"description": field.Description}
 	switch {
 	case field.Properties != nil:
 		properties := schema{}
 		for i := range field.Properties {
-			properties[field.Properties[i].Name] = field.Properties[i].compact()
+			properties[field.Properties[i].Name] = field.Properties[i].compactSchema()
 		}
 		s["type"], s["properties"], s["additionalProperties"] = []string{"object", "null"}, properties, false
 	case field.Facts:
@@ -62,15 +62,15 @@ func (field *Field) compact() schema {
 	return s
 }
 
-// unread returns the rules that fields are null in the variants that don't read them, one for the
-// fields with the same readers.
-func (f *Form) unread() []any {
+// listUnread returns the rules that fields are null in the variants that don't read them, one for
+// the fields with the same readers.
+func (f *Form) listUnread() []any {
 	var rules []any
 	byReaders := map[string]schema{}
 	for _, field := range f.fields {
 		var readers []string
 		for i := range f.variants {
-			if f.variants[i].reads(field.Name) {
+			if f.variants[i].readsField(field.Name) {
 				readers = append(readers, f.variants[i].Type)
 			}
 		}
@@ -88,15 +88,15 @@ func (f *Form) unread() []any {
 	return rules
 }
 
-// needs returns the rules of the variants that need fields.
-func (f *Form) needs() []any {
+// listNeeds returns the rules of the variants that need fields.
+func (f *Form) listNeeds() []any {
 	var rules []any
 	for i := range f.variants {
 		v := &f.variants[i]
 		if len(v.Required) == 0 && len(v.AnyOf) == 0 {
 			continue
 		}
-		then := v.require(schema{})
+		then := v.requireFields(schema{})
 		if len(v.Required) > 0 {
 			properties := schema{}
 			for _, name := range v.Required {
@@ -128,13 +128,13 @@ func upperFirst(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-func (field *Field) nullable() schema {
-	return schema{"anyOf": append(field.alternatives(), schema{"type": "null"}), "default": nil,
+func (field *Field) nullableSchema() schema {
+	return schema{"anyOf": append(field.alternativeSchemas(), schema{"type": "null"}), "default": nil,
 		"description": field.Description}
 }
 
 func (field *Field) required() schema {
-	alternatives := field.alternatives()
+	alternatives := field.alternativeSchemas()
 	if len(alternatives) > 1 {
 		return schema{"anyOf": alternatives, "description": field.Description}
 	}
@@ -143,8 +143,8 @@ func (field *Field) required() schema {
 	return only
 }
 
-// alternatives returns the schemas of a field's value, without null.
-func (field *Field) alternatives() []any {
+// alternativeSchemas returns the schemas of a field's value, without null.
+func (field *Field) alternativeSchemas() []any {
 	text := schema{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
 	switch {
 	case field.Facts:
@@ -177,8 +177,8 @@ func factSchema(value schema, explainer string) schema {
 		}{schema{"type": "string", "enum": whatField.Enum, "description": about}, value}}
 }
 
-// require adds the fields that the variant requires to a schema.
-func (v *Variant) require(s schema) schema {
+// requireFields adds the fields that the variant requires to a schema.
+func (v *Variant) requireFields(s schema) schema {
 	if len(v.Required) > 0 {
 		s["required"] = v.Required
 	}
@@ -201,19 +201,19 @@ func (f *Form) takesFacts(v *Variant, object string) bool {
 			return p.Facts && slices.Contains(v.Properties, p.Name)
 		})
 	}
-	return slices.ContainsFunc(f.fields, func(field Field) bool { return field.Facts && v.reads(field.Name) })
+	return slices.ContainsFunc(f.fields, func(field Field) bool { return field.Facts && v.readsField(field.Name) })
 }
 
-// arguments returns the JSON Schema of a tool's arguments. The explainer is the tool that explains
-// the names of facts, "" for this one.
-func (f *Form) arguments(v *Variant, object, explainer string) schema {
+// argumentFields returns the JSON Schema of a tool's arguments. The explainer is the tool that
+// explains the names of facts, "" for this one.
+func (f *Form) argumentFields(v *Variant, object, explainer string) schema {
 	properties := schema{}
 	arguments := schema{"type": "object", "properties": properties, "additionalProperties": false}
 	if object != "" {
 		for _, property := range f.byField[object].Properties {
 			if slices.Contains(v.Properties, property.Name) {
 				property.explainer = explainer
-				properties[property.Name] = property.nullable()
+				properties[property.Name] = property.nullableSchema()
 			}
 		}
 		return arguments
@@ -223,9 +223,9 @@ func (f *Form) arguments(v *Variant, object, explainer string) schema {
 		switch {
 		case slices.Contains(v.Required, field.Name):
 			properties[field.Name] = field.required()
-		case v.reads(field.Name):
-			properties[field.Name] = field.nullable()
+		case v.readsField(field.Name):
+			properties[field.Name] = field.nullableSchema()
 		}
 	}
-	return v.require(arguments)
+	return v.requireFields(arguments)
 }

@@ -29,7 +29,7 @@ func (f *Form) Tools() ([]Tool, error) {
 	for i := range f.variants {
 		v := &f.variants[i]
 		object := f.objectOf(v)
-		arguments := f.arguments(v, object, explainer)
+		arguments := f.argumentFields(v, object, explainer)
 		if explainer == "" && f.takesFacts(v, object) {
 			explainer = v.Type
 		}

@@ -223,7 +223,7 @@ func (c *OpenAIConfig) validate() error {
 	if !slices.Contains([]Mode{"", ModeTools, ModeJSON}, c.Mode) {
 		errs = append(errs, fmt.Errorf("the agent's mode is %.40q: choose %s or %s", c.Mode, ModeTools, ModeJSON))
 	}
-	if t, err := c.temperature(); err != nil || !(t >= 0 && t <= 2) { // nor NaN
+	if t, err := c.parseTemperature(); err != nil || !(t >= 0 && t <= 2) { // nor NaN
 		errs = append(errs, fmt.Errorf("the agent's temperature is %.40s: use a number from 0 to 2", c.Temperature))
 	}
 	if c.MaxTokens < 0 || c.RequestsPerMinute < 0 {
@@ -237,13 +237,13 @@ func (c *OpenAIConfig) validate() error {
 		errs = append(errs, fmt.Errorf("the agent's systemPrompt has %d characters: it can have %d", n,
 			maxSystemPrompt))
 	}
-	if _, err := c.extraBody(); err != nil {
+	if _, err := c.parseExtraBody(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-func (c *OpenAIConfig) temperature() (float64, error) {
+func (c *OpenAIConfig) parseTemperature() (float64, error) {
 	if c.Temperature == "" {
 		return 0, nil
 	}
@@ -253,8 +253,8 @@ func (c *OpenAIConfig) temperature() (float64, error) {
 // ownMembers are the members of a request that csenv sets itself.
 var ownMembers = []string{"messages", "model", "n", "stream", "tools"}
 
-// extraBody returns the members to add to every request.
-func (c *OpenAIConfig) extraBody() (map[string]json.RawMessage, error) {
+// parseExtraBody returns the members to add to every request.
+func (c *OpenAIConfig) parseExtraBody() (map[string]json.RawMessage, error) {
 	if len(c.ExtraBody) == 0 {
 		return nil, nil
 	}

@@ -52,8 +52,8 @@ type toolCall struct {
 	id, name, arguments string
 }
 
-// observe adds the result of the last answer, or the first observation.
-func (c *conversation) observe(turn Turn) {
+// addObservation adds the result of the last answer, or the first observation.
+func (c *conversation) addObservation(turn Turn) {
 	if len(c.turns) == 0 {
 		c.task, c.first, c.seen = turn.Task, turn.Observation, turn.Observation
 		return
@@ -125,8 +125,8 @@ func (c *conversation) size() int {
 	return n
 }
 
-// messages encodes the conversation for the protocol.
-func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage {
+// encodeMessages encodes the conversation for the protocol.
+func (c *conversation) encodeMessages(system string, mode Mode) []endpoint.ChatMessage {
 	messages := []endpoint.ChatMessage{
 		endpoint.NewMessage(endpoint.RoleSystem, system),
 		endpoint.NewMessage(endpoint.RoleUser, fmt.Sprintf("Task: %s\nObservation: %s", c.task, c.first)),
@@ -135,7 +135,7 @@ func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage
 		if t.call != nil && mode == ModeTools {
 			result := endpoint.NewMessage(endpoint.RoleTool, t.result)
 			result.ToolCallID = t.call.id
-			messages = append(messages, t.message(), result)
+			messages = append(messages, t.encodeMessage(), result)
 			continue
 		}
 		said, received := t.said, t.received
@@ -152,8 +152,8 @@ func (c *conversation) messages(system string, mode Mode) []endpoint.ChatMessage
 	return messages
 }
 
-// message is the model's, with its call.
-func (e *exchange) message() endpoint.ChatMessage {
+// encodeMessage is the model's, with its call.
+func (e *exchange) encodeMessage() endpoint.ChatMessage {
 	call := endpoint.ChatCall{ID: e.call.id, Type: "function",
 		Function: endpoint.CallFunction{Name: e.call.name, Arguments: e.call.arguments}}
 	message := endpoint.ChatMessage{Role: endpoint.RoleAssistant, ToolCalls: []endpoint.ChatCall{call},

@@ -28,7 +28,7 @@ func NewDialogue(own, environment, task string, schema, observation json.RawMess
 	}
 	d := &Dialogue{system: systemPrompt(own, environment, task, ModeTools, known), tools: known,
 		offered: allowedBy(observation, known)}
-	d.talk.observe(Turn{Task: task, Observation: observation})
+	d.talk.addObservation(Turn{Task: task, Observation: observation})
 	return d, nil
 }
 
@@ -47,7 +47,7 @@ func (d *Dialogue) Add(action json.RawMessage, said string, observation json.Raw
 		turn.said = "" // the text was the action
 	}
 	d.talk.turns = append(d.talk.turns, turn)
-	d.talk.observe(Turn{Observation: observation, Refused: refused})
+	d.talk.addObservation(Turn{Observation: observation, Refused: refused})
 }
 
 // callOf returns the call that gives an action, nil if there is none.
@@ -79,7 +79,9 @@ func (d *Dialogue) callOf(action json.RawMessage) *toolCall {
 
 // Messages returns the instructions, the first observation, and two messages for each action: the
 // model's and the result.
-func (d *Dialogue) Messages() []endpoint.ChatMessage { return d.talk.messages(d.system, ModeTools) }
+func (d *Dialogue) Messages() []endpoint.ChatMessage {
+	return d.talk.encodeMessages(d.system, ModeTools)
+}
 
 // Tools returns the tools that the model may call.
 func (d *Dialogue) Tools() []endpoint.ChatTool { return chatTools(d.offered, false) }

@@ -44,7 +44,7 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 		return nil, err
 	}
 	if h.calls == nil {
-		h.plan(v.UserQuery)
+		h.planCalls(v.UserQuery)
 	}
 	if r := v.LastResult; r != nil {
 		if ids := findIDs(r.Answer); len(ids) > 0 && h.order == "" {
@@ -68,10 +68,10 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 		h.last, err = encodeCall(c.tool, c.args)
 		return h.last, err
 	}
-	return encodeCall(desk.RespondUser, map[string]any{"message": h.reply(&v), "facts": statedTeam(h.handed)})
+	return encodeCall(desk.RespondUser, map[string]any{"message": h.writeReply(&v), "facts": statedTeam(h.handed)})
 }
 
-func (h *heuristicCase) plan(query string) {
+func (h *heuristicCase) planCalls(query string) {
 	if ids := findIDs(query); len(ids) > 0 {
 		h.order = ids[0]
 	} else {
@@ -102,7 +102,7 @@ func statedTeam(team string) []facts.Fact {
 	return []facts.Fact{{What: "team", Value: team}}
 }
 
-func (h *heuristicCase) reply(v *workflowView) string {
+func (h *heuristicCase) writeReply(v *workflowView) string {
 	reply := fmt.Sprintf("Dear %s, thank you for your message about %s. ", firstName(v.CustomerName), h.order)
 	if h.handed != "" {
 		reply += fmt.Sprintf("Our %s team takes care of it and writes to you. ", h.handed)

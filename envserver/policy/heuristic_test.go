@@ -74,7 +74,7 @@ func TestHeuristicClassifiesTickets(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var c heuristicTicket
-			got := []string{chooseCategory(tc.text), choosePriority(tc.text), c.team(tc.text)}
+			got := []string{chooseCategory(tc.text), choosePriority(tc.text), c.chooseTeam(tc.text)}
 			if diff := cmp.Diff([]string{tc.category, tc.priority, tc.team}, got); diff != "" {
 				t.Errorf("category, priority, team (-want +got):\n%s", diff)
 			}
@@ -87,7 +87,7 @@ func TestHeuristicReadsLimitsInArticles(t *testing.T) {
 	c := heuristicTicket{articles: []article{{ID: "POL-REF",
 		Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
 			"$180.00 in one case."}}}
-	if got := c.team(text); got != "finance" {
+	if got := c.chooseTeam(text); got != "finance" {
 		t.Errorf("team() = %q, want finance: the article's limit is lower", got)
 	}
 }
@@ -95,7 +95,7 @@ func TestHeuristicReadsLimitsInArticles(t *testing.T) {
 func TestHeuristicQuotesRelevantSentences(t *testing.T) {
 	c := heuristicTicket{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest " +
 		"stands in here. An agent may send 2 of them today."}}}
-	reply := c.reply(&ticketView{CustomerName: "Ada Moss", Description: "My hub INV-1234 is dead"})
+	reply := c.writeReply(&ticketView{CustomerName: "Ada Moss", Description: "My hub INV-1234 is dead"})
 	for _, want := range []string{"Dear Ada,", "INV-1234", "Unplug the hub for 30 seconds."} {
 		if !strings.Contains(reply, want) {
 			t.Errorf("the reply lacks %q:\n%s", want, reply)

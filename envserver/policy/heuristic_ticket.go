@@ -32,13 +32,13 @@ func (h *heuristicTicket) Act(_ context.Context, turn Turn) (json.RawMessage, er
 	case err != nil:
 		return nil, err
 	case !v.allows("respond"):
-		return h.label(&v)
+		return h.labelTicket(&v)
 	}
-	return h.handle(&v)
+	return h.takeStage(&v)
 }
 
-// handle takes the next stage. It skips a reply that isn't allowed any more, as in a queue.
-func (h *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
+// takeStage takes the next stage. It skips a reply that isn't allowed any more, as in a queue.
+func (h *heuristicTicket) takeStage(v *ticketView) (json.RawMessage, error) {
 	h.articles = append(h.articles, v.KnowledgeBase...)
 	h.stage++
 	if h.stage == 3 && !v.allows("respond") {
@@ -50,19 +50,19 @@ func (h *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
 		query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
 		return encodeAction("search_knowledge_base", map[string]any{"query": query})
 	case 2:
-		return h.label(v)
+		return h.labelTicket(v)
 	case 3:
-		return encodeAction("respond", map[string]any{"message": h.reply(v), "facts": h.facts(v)})
+		return encodeAction("respond", map[string]any{"message": h.writeReply(v), "facts": h.stateFacts(v)})
 	default:
-		return h.decide(v)
+		return h.endTicket(v)
 	}
 }
 
 // maxQuery is the longest query, in bytes, that the heuristic sends.
 const maxQuery = 390
 
-func (h *heuristicTicket) label(v *ticketView) (json.RawMessage, error) {
-	text := v.text()
+func (h *heuristicTicket) labelTicket(v *ticketView) (json.RawMessage, error) {
+	text := v.joinTexts()
 	return encodeAction("classify", map[string]any{"category": chooseCategory(text), "priority": choosePriority(text)})
 }
 
@@ -132,8 +132,8 @@ const (
 	incidentDevices  = 5
 )
 
-// team returns the team that must take over the ticket, or "" if an agent can resolve it.
-func (h *heuristicTicket) team(text string) string {
+// chooseTeam returns the team that must take over the ticket, or "" if an agent can resolve it.
+func (h *heuristicTicket) chooseTeam(text string) string {
 	sum := findLargestAmount(text)
 	switch {
 	case hasWordOf(text, "dangerous"):
@@ -144,23 +144,23 @@ func (h *heuristicTicket) team(text string) string {
 		return "security"
 	case hasPhrase(text, "personal data", "gdpr", "my data"):
 		return "privacy"
-	case hasPhrase(text, "invoice", "charge", "bill", "payment", "refund") && sum > h.limit("refund", refundLimit):
+	case hasPhrase(text, "invoice", "charge", "bill", "payment", "refund") && sum > h.findLimit("refund", refundLimit):
 		return "finance"
 	case hasPhrase(text, "parcel", "deliver", "order", "pallet") &&
 		hasPhrase(text, "wrong house", "wrong", "number", "missing", "lost") &&
-		sum > h.limit("replacement", replacementLimit):
+		sum > h.findLimit("replacement", replacementLimit):
 		return "logistics"
 	case hasPhrase(text, "offline", "gone", "dead") && findNumber(devicesPattern, text) >= incidentDevices:
 		return "incident"
-	case hasPhrase(text, "4.8", "known issue") && h.found("KI-"):
+	case hasPhrase(text, "4.8", "known issue") && h.hasFound("KI-"):
 		return "engineering"
 	default:
 		return ""
 	}
 }
 
-// limit returns the limit, in cents, that an article about the act states.
-func (h *heuristicTicket) limit(act string, otherwise int64) int64 {
+// findLimit returns the limit, in cents, that an article about the act states.
+func (h *heuristicTicket) findLimit(act string, otherwise int64) int64 {
 	for _, a := range h.articles {
 		for s := range splitSentences(strings.ReplaceAll(a.Body, ".00", "")) {
 			if !strings.Contains(s, act) {
@@ -174,12 +174,12 @@ func (h *heuristicTicket) limit(act string, otherwise int64) int64 {
 	return otherwise
 }
 
-func (h *heuristicTicket) found(prefix string) bool {
+func (h *heuristicTicket) hasFound(prefix string) bool {
 	return slices.ContainsFunc(h.articles, func(a article) bool { return strings.HasPrefix(a.ID, prefix) })
 }
 
-func (h *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
-	if team := h.team(v.text()); team != "" && v.allows("escalate") {
+func (h *heuristicTicket) endTicket(v *ticketView) (json.RawMessage, error) {
+	if team := h.chooseTeam(v.joinTexts()); team != "" && v.allows("escalate") {
 		return encodeAction("escalate",
 			map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
@@ -189,35 +189,35 @@ func (h *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
 // timeFrame matches a time frame in an article.
 var timeFrame = regexp.MustCompile(`\b\d+ (business days|hours|minutes)\b`)
 
-// facts states the decision and, with a team, the first time frame of what the reply quotes.
-func (h *heuristicTicket) facts(v *ticketView) []facts.Fact {
-	text := v.text()
-	team := h.team(text)
+// stateFacts states the decision and, with a team, the first time frame of what the reply quotes.
+func (h *heuristicTicket) stateFacts(v *ticketView) []facts.Fact {
+	text := v.joinTexts()
+	team := h.chooseTeam(text)
 	if team == "" {
 		return []facts.Fact{{What: "next_step", Value: "explained"}}
 	}
 	stated := statedTeam(team)
-	if by := timeFrame.FindString(strings.Join(h.relevant(text), " ")); by != "" {
+	if by := timeFrame.FindString(strings.Join(h.quoteArticles(text), " ")); by != "" {
 		stated = append(stated, facts.Fact{What: "answer_by", Value: by})
 	}
 	return stated
 }
 
-// reply thanks, names the ticket's ids, states the decision and quotes the knowledge base.
-func (h *heuristicTicket) reply(v *ticketView) string {
+// writeReply thanks, names the ticket's ids, states the decision and quotes the knowledge base.
+func (h *heuristicTicket) writeReply(v *ticketView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for writing to us. I am sorry for the trouble", firstName(v.CustomerName))
 	if ids := findIDs(v.Subject + " " + v.Description); len(ids) > 0 {
 		fmt.Fprintf(&b, " with %s", strings.Join(ids, " and "))
 	}
 	b.WriteString(" and I understand that you need a clear answer.\n\n")
-	text := v.text()
-	if team := h.team(text); team != "" {
+	text := v.joinTexts()
+	if team := h.chooseTeam(text); team != "" {
 		fmt.Fprintf(&b, "I have passed your case to our %s team, and they will contact you about it. ", team)
 	} else {
 		b.WriteString("I can settle this for you here, and this is what you need to know. ")
 	}
-	for _, s := range h.relevant(text) {
+	for _, s := range h.quoteArticles(text) {
 		b.WriteString(s + " ")
 	}
 	b.WriteString("\n\nPlease answer to this message if anything is still open.\n\nKind regards,\nLarkfield Support")
@@ -232,9 +232,9 @@ func firstName(name string) string {
 // quoted is the number of sentences that the heuristic quotes from articles.
 const quoted = 3
 
-// relevant returns the sentences of the articles that share most words with the ticket's text; a
-// number counts as two words.
-func (h *heuristicTicket) relevant(text string) []string {
+// quoteArticles returns the sentences of the articles that share most words with the ticket's text;
+// a number counts as two words.
+func (h *heuristicTicket) quoteArticles(text string) []string {
 	type candidate struct {
 		text   string
 		weight int
@@ -328,33 +328,33 @@ func (h *heuristicQueue) Act(_ context.Context, turn Turn) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	h.note(&v)
+	h.noteTicket(&v)
 	for _, q := range v.Queue {
 		if h.handlers[q.TicketID] == nil {
 			return selectTicket(q.TicketID)
 		}
 	}
-	next := h.next(&v)
+	next := h.nextTicket(&v)
 	if next != v.TicketID {
 		return selectTicket(next)
 	}
-	return h.handlers[next].handle(&v)
+	return h.handlers[next].takeStage(&v)
 }
 
-func (h *heuristicQueue) note(v *ticketView) {
+func (h *heuristicQueue) noteTicket(v *ticketView) {
 	if h.handlers == nil {
 		h.handlers = map[string]*heuristicTicket{}
 	}
 	if h.handlers[v.TicketID] == nil {
 		h.handlers[v.TicketID] = &heuristicTicket{}
 		h.read = append(h.read,
-			readTicket{v.TicketID, slices.Index(scenarios.ListPriorities(), choosePriority(v.text()))})
+			readTicket{v.TicketID, slices.Index(scenarios.ListPriorities(), choosePriority(v.joinTexts()))})
 		slices.SortStableFunc(h.read, func(a, b readTicket) int { return cmp.Compare(b.rank, a.rank) })
 	}
 }
 
-// next returns the most urgent open ticket.
-func (h *heuristicQueue) next(v *ticketView) string {
+// nextTicket returns the most urgent open ticket.
+func (h *heuristicQueue) nextTicket(v *ticketView) string {
 	for _, r := range h.read {
 		if slices.ContainsFunc(v.Queue, func(q queuedTicket) bool { return q.TicketID == r.id && !q.closed() }) {
 			return r.id

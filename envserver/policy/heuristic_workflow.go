@@ -52,14 +52,14 @@ func (h *heuristicWorkflow) Act(_ context.Context, turn Turn) (json.RawMessage, 
 			h.retried = true
 			return h.last, nil
 		}
-		h.read(v.LastResult)
+		h.readResult(v.LastResult)
 	}
-	raw, err := h.next(&v)
+	raw, err := h.nextAction(&v)
 	h.last, h.retried = raw, false
 	return raw, err
 }
 
-func (h *heuristicWorkflow) read(r *toolResult) {
+func (h *heuristicWorkflow) readResult(r *toolResult) {
 	if r.Order != nil {
 		h.order = r.Order
 	}
@@ -71,7 +71,7 @@ func (h *heuristicWorkflow) read(r *toolResult) {
 	}
 }
 
-func (h *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
+func (h *heuristicWorkflow) nextAction(v *workflowView) (json.RawMessage, error) {
 	if ids := findIDs(v.UserQuery); h.id == "" && len(ids) > 0 {
 		h.id = ids[0]
 	}
@@ -87,15 +87,15 @@ func (h *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
 	case h.stage == 2 && hasWordOf(strings.ToLower(v.UserQuery), "money"):
 		return encodeCall(desk.CheckPayment, map[string]any{"order_id": h.id})
 	case h.done == "":
-		if raw, err := h.act(v); raw != nil || err != nil {
+		if raw, err := h.settleIssue(v); raw != nil || err != nil {
 			return raw, err
 		}
 	}
-	return encodeCall(desk.RespondUser, map[string]any{"message": h.reply(v), "facts": h.facts()})
+	return encodeCall(desk.RespondUser, map[string]any{"message": h.writeReply(v), "facts": h.stateFacts()})
 }
 
-// facts states what was done and the records of the order.
-func (h *heuristicWorkflow) facts() []facts.Fact {
+// stateFacts states what was done and the records of the order.
+func (h *heuristicWorkflow) stateFacts() []facts.Fact {
 	var stated []facts.Fact
 	add := func(what, value string) {
 		if value != "" {
@@ -119,28 +119,28 @@ func (h *heuristicWorkflow) facts() []facts.Fact {
 	return stated[:min(len(stated), facts.MaxStated)]
 }
 
-// act refunds or escalates, or returns nil if neither is needed.
-func (h *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
+// settleIssue refunds or escalates, or returns nil if neither is needed.
+func (h *heuristicWorkflow) settleIssue(v *workflowView) (json.RawMessage, error) {
 	h.done = "nothing"
-	captured := h.captured()
+	captured := h.capturedAmount()
 	switch {
 	case h.order == nil || len(h.refunds) > 0:
 		return nil, nil
 	case strings.Contains(h.order.Status, "hold"):
-		return h.escalate("logistics")
+		return h.escalateTo("logistics")
 	case h.order.Status == "payment_failed" && captured != "":
-		return h.escalate("finance")
-	case captured == "" || !hasWordOf(strings.ToLower(v.UserQuery), "refund") || !h.returnable(v.Now):
+		return h.escalateTo("finance")
+	case captured == "" || !hasWordOf(strings.ToLower(v.UserQuery), "refund") || !h.isReturnable(v.Now):
 		return nil, nil
 	case findLargestAmount("$"+captured) > refundLimit:
-		return h.escalate("finance")
+		return h.escalateTo("finance")
 	}
 	h.done = "refunded $" + captured
 	return encodeCall(desk.Refunding, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
 }
 
-// captured returns the amount of the last captured payment, or "".
-func (h *heuristicWorkflow) captured() string {
+// capturedAmount returns the amount of the last captured payment, or "".
+func (h *heuristicWorkflow) capturedAmount() string {
 	for _, p := range slices.Backward(h.payments) {
 		if p.Status == "captured" {
 			return p.Amount.String()
@@ -149,17 +149,17 @@ func (h *heuristicWorkflow) captured() string {
 	return ""
 }
 
-func (h *heuristicWorkflow) returnable(now time.Time) bool {
+func (h *heuristicWorkflow) isReturnable(now time.Time) bool {
 	return h.order.Delivered != nil && now.Sub(*h.order.Delivered) <= returnDays*24*time.Hour
 }
 
-func (h *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
+func (h *heuristicWorkflow) escalateTo(team string) (json.RawMessage, error) {
 	h.done, h.team = "passed your case to our "+team+" team", team
 	return encodeCall(desk.Escalating, map[string]any{"team": team, "order_id": h.id})
 }
 
-// reply states the actions and lists the records.
-func (h *heuristicWorkflow) reply(v *workflowView) string {
+// writeReply states the actions and lists the records.
+func (h *heuristicWorkflow) writeReply(v *workflowView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for your message about %s. ", firstName(v.CustomerName), h.id)
 	if h.done != "nothing" && h.done != "" {

@@ -35,7 +35,7 @@ func NewMeter(c Config, o Options) (*Meter, error) {
 func (m *Meter) Measure(of Factory) Factory {
 	return func(planned score.PlannedEpisode) (Policy, error) {
 		inner, err := of(planned)
-		return &measured{Policy: inner, meter: m, player: m.model.player(planned)}, err
+		return &measured{Policy: inner, meter: m, player: m.model.newPlayer(planned)}, err
 	}
 }
 
@@ -54,12 +54,12 @@ type measured struct {
 
 func (p *measured) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.player.tools == nil {
-		if err := p.player.prepare(turn); err != nil {
+		if err := p.player.readSchema(turn); err != nil {
 			return nil, err
 		}
 	}
-	p.player.talk.observe(turn)
-	request, err := json.Marshal(p.player.request(0))
+	p.player.talk.addObservation(turn)
+	request, err := json.Marshal(p.player.buildRequest(0))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (p *measured) Act(ctx context.Context, turn Turn) (json.RawMessage, error) 
 	if err != nil {
 		return nil, err
 	}
-	p.player.read(&endpoint.Answer{Text: string(action)})
+	p.player.readAction(&endpoint.Answer{Text: string(action)})
 	p.meter.mu.Lock()
 	defer p.meter.mu.Unlock()
 	p.meter.requests++

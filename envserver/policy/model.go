@@ -36,11 +36,11 @@ type model struct {
 const fixed = endpoint.Temperature | endpoint.TopP
 
 func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error) {
-	temperature, err := c.temperature()
+	temperature, err := c.parseTemperature()
 	if err != nil {
 		return nil, err
 	}
-	extra, err := c.extraBody()
+	extra, err := c.parseExtraBody()
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ type modelPlayer struct {
 	traced int
 }
 
-func (m *model) play(planned score.PlannedEpisode) (Policy, error) { return m.player(planned), nil }
+func (m *model) play(planned score.PlannedEpisode) (Policy, error) { return m.newPlayer(planned), nil }
 
-func (m *model) player(planned score.PlannedEpisode) *modelPlayer {
+func (m *model) newPlayer(planned score.PlannedEpisode) *modelPlayer {
 	_, number := EpisodeID(m.idKey, planned)
 	return &modelPlayer{model: m, seed: number, mode: m.config.Mode,
 		talk: conversation{longest: cmp.Or(m.config.MaxConversationBytes, defaultConversation)}}
@@ -92,19 +92,19 @@ func (p *modelPlayer) Answer() record.Answer { return p.answer }
 
 func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.tools == nil {
-		if err := p.prepare(turn); err != nil {
+		if err := p.readSchema(turn); err != nil {
 			return nil, err
 		}
 	}
-	p.talk.observe(turn)
-	answer, err := p.ask(ctx)
+	p.talk.addObservation(turn)
+	answer, err := p.askModel(ctx)
 	if err != nil {
 		return nil, classifyError(ctx, err)
 	}
-	return p.read(answer), nil
+	return p.readAction(answer), nil
 }
 
-func (p *modelPlayer) prepare(turn Turn) error {
+func (p *modelPlayer) readSchema(turn Turn) error {
 	known, err := toolsOf(turn.Schema)
 	if err != nil {
 		return err
@@ -116,13 +116,13 @@ func (p *modelPlayer) prepare(turn Turn) error {
 	return nil
 }
 
-// ask sends the conversation until the model answers. One that is too long for the model is
+// askModel sends the conversation until the model answers. One that is too long for the model is
 // shortened.
-func (p *modelPlayer) ask(ctx context.Context) (*endpoint.Answer, error) {
+func (p *modelPlayer) askModel(ctx context.Context) (*endpoint.Answer, error) {
 	var answer *endpoint.Answer
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
 		lacks := p.completions.Lacks()
-		request := p.request(lacks)
+		request := p.buildRequest(lacks)
 		ctx, span := p.startChat(ctx, &request)
 		var err error
 		answer, err = p.completions.Send(ctx, request, lacks)
@@ -133,7 +133,7 @@ func (p *modelPlayer) ask(ctx context.Context) (*endpoint.Answer, error) {
 			e.Anew = e.Anew || e.Class == endpoint.TooLong && p.talk.halve()
 			return e
 		}
-		p.answer = record.Answer{Trace: p.trace(answer)}
+		p.answer = record.Answer{Trace: p.makeTrace(answer)}
 		if used != (score.Tokens{}) {
 			p.answer.Tokens = &used
 		}
@@ -153,13 +153,13 @@ func (c *conversation) halve() bool {
 	return c.size() < before
 }
 
-// request is the conversation so far, for an endpoint that lacks some features.
-func (p *modelPlayer) request(lacks endpoint.Feature) endpoint.ChatRequest {
+// buildRequest is the conversation so far, for an endpoint that lacks some features.
+func (p *modelPlayer) buildRequest(lacks endpoint.Feature) endpoint.ChatRequest {
 	mode := ModeTools
 	if p.mode == ModeJSON || lacks&endpoint.Tools != 0 {
 		mode = ModeJSON
 	}
-	request := endpoint.ChatRequest{Model: p.config.Model, Messages: p.talk.messages(p.system[mode], mode),
+	request := endpoint.ChatRequest{Model: p.config.Model, Messages: p.talk.encodeMessages(p.system[mode], mode),
 		MaxTokens: p.config.MaxTokens, Seed: &p.seed, Extra: p.extra}
 	if p.config.Temperature != "" {
 		request.Temperature = &p.temperature
@@ -210,9 +210,9 @@ const (
 	cutOff = "(the answer reached its maximum length: raise maxTokens, or --max-tokens) "
 )
 
-// read converts the model's answer to an action and stores it. The first of several calls is
+// readAction converts the model's answer to an action and stores it. The first of several calls is
 // played.
-func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
+func (p *modelPlayer) readAction(answer *endpoint.Answer) json.RawMessage {
 	said := cmp.Or(answer.Text, answer.Refusal)
 	p.answer.Said = clipText(said, maxSaid)
 	turn := exchange{said: p.answer.Said, received: answer.Received}
@@ -232,7 +232,7 @@ func (p *modelPlayer) read(answer *endpoint.Answer) json.RawMessage {
 			action = noAction(turn.note)
 		}
 	}
-	turn.settle(answer)
+	turn.settleCall(answer)
 	p.talk.turns = append(p.talk.turns, turn)
 	return action
 }
@@ -252,9 +252,9 @@ func (p *modelPlayer) actionIn(message map[string]any) string {
 	return ""
 }
 
-// settle keeps of the message as it came what the conversation doesn't have: members of the first
-// call, and the content if it has more than the text, as thoughts.
-func (e *exchange) settle(answer *endpoint.Answer) {
+// settleCall keeps of the message as it came what the conversation doesn't have: members of the
+// first call, and the content if it has more than the text, as thoughts.
+func (e *exchange) settleCall(answer *endpoint.Answer) {
 	if e.received == nil {
 		return
 	}

@@ -63,8 +63,8 @@ func observedQueue(turn Turn) (ticketView, error) {
 
 func (v *ticketView) allows(action string) bool { return slices.Contains(v.AllowedActions, action) }
 
-// text returns all texts of the ticket, in lower case.
-func (v *ticketView) text() string {
+// joinTexts returns all texts of the ticket, in lower case.
+func (v *ticketView) joinTexts() string {
 	texts := make([]string, 0, 2+len(v.Attachments)+len(v.History))
 	texts = append(texts, v.Subject, v.Description)
 	for _, a := range v.Attachments {

@@ -189,7 +189,7 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 		return nil, err
 	}
 	if len(o.acts) == 0 {
-		return o.end(v)
+		return o.endShift(v)
 	}
 	next := o.acts[0]
 	if id := v.Queue[next.Ticket].TicketID; id != v.TicketID {
@@ -209,9 +209,9 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	}
 }
 
-// end resolves the open tickets that an agent may settle, then labels the others again until no
-// minute is left: to resolve them would be a wrong decision.
-func (o *oracleQueue) end(v ticketView) (json.RawMessage, error) {
+// endShift resolves the open tickets that an agent may settle, then labels the others again until
+// no minute is left: to resolve them would be a wrong decision.
+func (o *oracleQueue) endShift(v ticketView) (json.RawMessage, error) {
 	at := slices.IndexFunc(v.Queue, func(q queuedTicket) bool { return !q.closed() })
 	for i, q := range v.Queue {
 		if !q.closed() && !o.tickets[i].Gold.Escalate {

@@ -113,7 +113,7 @@ func (m *model) toolAbilities(own Rehearsal) []Ability {
 
 // probeJSON sends the first request in mode JSON.
 func (m *model) probeJSON(ctx context.Context, turn Turn) Ability {
-	p := m.player(turn.Planned)
+	p := m.newPlayer(turn.Planned)
 	p.mode = ModeJSON
 	action, err := p.Act(ctx, turn)
 	out := Ability{AbilityJSON, No, "refused: only the instructions describe the answer"}
@@ -136,7 +136,7 @@ func (m *model) probeJSON(ctx context.Context, turn Turn) Ability {
 func (m *model) probeSeed(ctx context.Context, turn Turn) Ability {
 	var answers [2]string
 	for i := range answers {
-		p := m.player(turn.Planned)
+		p := m.newPlayer(turn.Planned)
 		action, err := p.Act(ctx, turn)
 		if err != nil {
 			return Ability{AbilitySeed, Unknown, err.Error()}

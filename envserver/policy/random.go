@@ -33,7 +33,7 @@ func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	return r.workflowAction(turn)
 }
 
-func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))] }
+func (r *random) pickOne(from []string) string { return from[r.rand.IntN(len(from))] }
 
 // values lists the values that Random draws for an action's fields.
 var values = map[string][]string{
@@ -64,23 +64,23 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 	if len(seen.AllowedActions) == 0 {
 		return nil, fmt.Errorf("the observation %.200s allows no action", turn.Observation)
 	}
-	kind := r.pick(seen.AllowedActions)
+	kind := r.pickOne(seen.AllowedActions)
 	if kind == "select_ticket" {
 		open := slices.DeleteFunc(seen.Queue, queuedTicket.closed)
 		return selectTicket(open[r.rand.IntN(len(open))].TicketID)
 	}
 	members := map[string]any{}
 	for _, field := range fieldsOf[kind] {
-		members[field] = r.pick(values[field])
+		members[field] = r.pickOne(values[field])
 		if field == "message" {
-			members["facts"] = r.facts()
+			members["facts"] = r.drawFacts()
 		}
 	}
 	return encodeAction(kind, members)
 }
 
-// facts draws a fact of the vocabulary with its example.
-func (r *random) facts() []facts.Fact {
+// drawFacts draws a fact of the vocabulary with its example.
+func (r *random) drawFacts() []facts.Fact {
 	name := facts.Vocabulary()[r.rand.IntN(len(facts.Vocabulary()))]
 	return []facts.Fact{{What: name.What, Value: name.Example}}
 }
@@ -90,8 +90,8 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := r.pick(append(findIDs(seen.UserQuery), "LD-000000"))
-	tool := r.pick(desk.ListToolNames(true))
+	id := r.pickOne(append(findIDs(seen.UserQuery), "LD-000000"))
+	tool := r.pickOne(desk.ListToolNames(true))
 	args := map[string]any{}
 	for _, arg := range desk.FindTool(tool).Args {
 		switch arg { // those that the tool can't do without
@@ -100,9 +100,9 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 		case "amount":
 			args[arg] = 1 + r.rand.IntN(200)
 		case "facts":
-			args[arg] = r.facts()
+			args[arg] = r.drawFacts()
 		case "team", "message":
-			args[arg] = r.pick(values[arg])
+			args[arg] = r.pickOne(values[arg])
 		}
 	}
 	return encodeCall(tool, args)

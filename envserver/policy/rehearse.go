@@ -19,7 +19,7 @@ var rehearsed = [2]json.RawMessage{
 
 // rehearse plays the two turns.
 func (m *model) rehearse(ctx context.Context, turn Turn) (Rehearsal, error) {
-	p := m.player(turn.Planned)
+	p := m.newPlayer(turn.Planned)
 	var r Rehearsal
 	for i, seen := range rehearsed {
 		turn.Observation, turn.Step = seen, i

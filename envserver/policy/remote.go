@@ -85,7 +85,7 @@ func (r *remote) play(planned score.PlannedEpisode) (Policy, error) {
 // try waits for the container, or requests an answer of a program that runs already.
 func (r *remote) try(ctx context.Context) error {
 	if r.startup != nil {
-		return r.startup.await(ctx)
+		return r.startup.awaitListening(ctx)
 	}
 	return endpoint.TryURL(ctx, r.service)
 }
@@ -103,7 +103,7 @@ func (p *remotePlayer) Answer() record.Answer { return p.answer }
 
 func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.startup != nil {
-		if err := p.startup.await(ctx); err != nil {
+		if err := p.startup.awaitListening(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +116,8 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 		return nil, fmt.Errorf("writing the policy's request: %w", err)
 	}
 	var answer Response
-	if err := p.caller.Do(ctx, func(ctx context.Context) error { return p.post(ctx, body, &answer) }, nil); err != nil {
+	post := func(ctx context.Context) error { return p.postRequest(ctx, body, &answer) }
+	if err := p.caller.Do(ctx, post, nil); err != nil {
 		err = classifyError(ctx, err)
 		if failed, ok := errors.AsType[*EndpointError](err); ok {
 			failed.Own = true
@@ -136,7 +137,7 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 // errNoAnswer means that an answer violates the protocol.
 var errNoAnswer = errors.New(`the policy's answer is no JSON object with a member "action": see docs/agents.md`)
 
-func (r *remote) post(ctx context.Context, body []byte, answer *Response) (err error) {
+func (r *remote) postRequest(ctx context.Context, body []byte, answer *Response) (err error) {
 	limited, cancel := context.WithTimeout(ctx, r.service.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(limited, http.MethodPost, r.service.BaseURL, bytes.NewReader(body))
@@ -184,9 +185,9 @@ type startup struct {
 	deadline time.Time
 }
 
-// await waits until the address accepts connections, until the deadline. After the deadline it
-// tries once.
-func (s *startup) await(ctx context.Context) error {
+// awaitListening waits until the address accepts connections, until the deadline. After the
+// deadline it tries once.
+func (s *startup) awaitListening(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.up {

@@ -9,11 +9,11 @@ import (
 // record.MaxLine.
 const maxTraced = 8 << 20
 
-// trace returns the tokens of an answer as far as the endpoint gives them: the log-probabilities of
-// OpenAI's protocol (the member "logprobs" of a request), and vLLM's token ids
+// makeTrace returns the tokens of an answer as far as the endpoint gives them: the
+// log-probabilities of OpenAI's protocol (the member "logprobs" of a request), and vLLM's token ids
 // ("return_token_ids"). It returns nil if there are none, if they contradict each other, or if the
 // episode's traces are too long.
-func (p *modelPlayer) trace(answer *endpoint.Answer) *record.Trace {
+func (p *modelPlayer) makeTrace(answer *endpoint.Answer) *record.Trace {
 	t := &record.Trace{PromptIDs: answer.PromptTokenIDs, IDs: answer.TokenIDs}
 	size := 12 * (len(t.PromptIDs) + len(t.IDs))
 	for _, token := range answer.LogProbs.Content {

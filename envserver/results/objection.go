@@ -57,7 +57,7 @@ func (s *Store) WriteObjection(ctx context.Context, run string, o Objection) err
 
 // Objections reads the objections to the grades of a run, by episode.
 func (s *Store) Objections(ctx context.Context, run string) (map[int64]Objection, error) {
-	files, err := s.numbered(ctx, path.Join(run, objectionFolder), objectionPattern)
+	files, err := s.listNumbered(ctx, path.Join(run, objectionFolder), objectionPattern)
 	if err != nil {
 		return nil, fmt.Errorf("listing the objections: %w", err)
 	}
@@ -65,7 +65,7 @@ func (s *Store) Objections(ctx context.Context, run string) (map[int64]Objection
 	for _, file := range files {
 		o, episode := Objection{}, int64(file.number)
 		// JSON writes a byte as up to six.
-		data, _, err := s.read(ctx, objectionKey(run, episode), 8*MaxObjection)
+		data, _, err := s.readObject(ctx, objectionKey(run, episode), 8*MaxObjection)
 		if err == nil {
 			err = json.Unmarshal(data, &o)
 		}

@@ -46,7 +46,7 @@ func TestObjections(t *testing.T) {
 	if diff := cmp.Diff(want, found); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
-	if shards, err := store.shards(t.Context(), "run-1"); err != nil || len(shards) != 0 {
+	if shards, err := store.listShards(t.Context(), "run-1"); err != nil || len(shards) != 0 {
 		t.Errorf("shards %v, %v", shards, err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "run-1", "objections", "3.json"), []byte("x"), 0o600); err != nil {

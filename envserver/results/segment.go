@@ -29,13 +29,13 @@ type Segment struct {
 
 // Segments lists a run's segments by shard and number.
 func (s *Store) Segments(ctx context.Context, run string) ([]Segment, error) {
-	shards, err := s.shards(ctx, run)
+	shards, err := s.listShards(ctx, run)
 	if err != nil {
 		return nil, fmt.Errorf("listing the shards of %s: %w", run, err)
 	}
 	var all []Segment
 	for _, shard := range shards {
-		segments, err := s.segments(ctx, run, shard.number)
+		segments, err := s.listSegments(ctx, run, shard.number)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func (s *Store) Segments(ctx context.Context, run string) ([]Segment, error) {
 func (s *Store) Segment(ctx context.Context, run string, segment Segment) iter.Seq2[record.Episode, error] {
 	key := segmentKey(run, segment.Shard, segment.Number)
 	return func(yield func(record.Episode, error) bool) {
-		text, _, err := s.read(ctx, key, maxSegment)
+		text, _, err := s.readObject(ctx, key, maxSegment)
 		if err != nil {
 			yield(record.Episode{}, err)
 			return
@@ -82,14 +82,14 @@ func segmentKey(run string, shard, n int) string {
 	return path.Join(shardFolder(run, shard), fmt.Sprintf("%06d.jsonl", n))
 }
 
-// shards are the folders of a run's shards, in order.
-func (s *Store) shards(ctx context.Context, run string) ([]numbered, error) {
-	return s.numbered(ctx, run, shardPattern)
+// listShards are the folders of a run's shards, in order.
+func (s *Store) listShards(ctx context.Context, run string) ([]numbered, error) {
+	return s.listNumbered(ctx, run, shardPattern)
 }
 
-// segments are the segments of one shard, in order.
-func (s *Store) segments(ctx context.Context, run string, shard int) ([]Segment, error) {
-	objects, err := s.numbered(ctx, shardFolder(run, shard), segmentPattern)
+// listSegments are the segments of one shard, in order.
+func (s *Store) listSegments(ctx context.Context, run string, shard int) ([]Segment, error) {
+	objects, err := s.listNumbered(ctx, shardFolder(run, shard), segmentPattern)
 	if err != nil {
 		return nil, fmt.Errorf("listing the segments of shard %d: %w", shard, err)
 	}
@@ -107,9 +107,9 @@ type numbered struct {
 	modified time.Time
 }
 
-func (s *Store) numbered(ctx context.Context, folder string, pattern *regexp.Regexp) ([]numbered, error) {
+func (s *Store) listNumbered(ctx context.Context, folder string, pattern *regexp.Regexp) ([]numbered, error) {
 	var found []numbered
-	for object, err := range s.list(ctx, folder) {
+	for object, err := range s.listObjects(ctx, folder) {
 		if err != nil {
 			return nil, err
 		}

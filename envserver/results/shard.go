@@ -82,24 +82,24 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 		store: s, run: run, index: index, log: log, next: 1, errored: map[string]bool{},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	segments, err := s.segments(ctx, run, index)
+	segments, err := s.listSegments(ctx, run, index)
 	if err != nil {
 		return nil, err
 	}
 	for _, segment := range segments {
-		if err := sh.read(ctx, segment, plan, key); err != nil {
+		if err := sh.readSegments(ctx, segment, plan, key); err != nil {
 			return nil, err
 		}
 		sh.next = segment.Number + 1
 	}
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	sh.stop = stop
-	go sh.write(writing)
+	go sh.writeSegments(writing)
 	return sh, nil
 }
 
-// read reads the episodes of a stored segment.
-func (s *Shard) read(ctx context.Context, segment Segment, plan score.Plan, key ed25519.PublicKey) error {
+// readSegments reads the episodes of a stored segment.
+func (s *Shard) readSegments(ctx context.Context, segment Segment, plan score.Plan, key ed25519.PublicKey) error {
 	for e, err := range s.store.Segment(ctx, s.run, segment) {
 		switch {
 		case errors.Is(err, record.ErrNotRecord):
@@ -107,19 +107,19 @@ func (s *Shard) read(ctx context.Context, segment Segment, plan score.Plan, key 
 		case err != nil:
 			return err
 		case !s.stored.Contains(e.Index):
-			s.resume(e, plan, key)
+			s.resumeSegment(e, plan, key)
 		}
 	}
 	return nil
 }
 
-// resume counts a stored record as done if it has a valid receipt for an episode of the shard.
-// Without such a record the episode is played again.
-func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey) {
+// resumeSegment counts a stored record as done if it has a valid receipt for an episode of the
+// shard. Without such a record the episode is played again.
+func (s *Shard) resumeSegment(e record.Episode, plan score.Plan, key ed25519.PublicKey) {
 	if score.IsSealed(e.Receipt) { // the pool verifies it
 		s.stored.Add(e.Index)
 		s.receipts = append(s.receipts, e.Receipt)
-		s.spend(e)
+		s.addTokens(e)
 		return
 	}
 	r, err := score.VerifyReceipt(e.Receipt, key)
@@ -134,16 +134,16 @@ func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey)
 		s.log.Info("A stored record doesn't count", "episode", e.Index, "outcome", e.Outcome, "reason", err)
 		if e.Outcome == score.Errored && !s.errored[e.EpisodeID] {
 			s.errored[e.EpisodeID] = true
-			s.spend(e)
+			s.addTokens(e)
 		}
 		return
 	}
 	s.stored.Add(e.Index)
 	s.receipts = append(s.receipts, e.Receipt)
-	s.spend(e)
+	s.addTokens(e)
 }
 
-func (s *Shard) spend(e record.Episode) {
+func (s *Shard) addTokens(e record.Episode) {
 	if e.Tokens != nil {
 		s.tokens.Add(*e.Tokens)
 	}
@@ -230,12 +230,13 @@ var errLate = explainError(context.DeadlineExceeded)
 
 var errSlow = fmt.Errorf("the store is slower than the shard is played, and %d bytes wait", maxPending)
 
-// write writes segments until the shard is closed and all records are written, or the context ends.
-func (s *Shard) write(ctx context.Context) {
+// writeSegments writes segments until the shard is closed and all records are written, or the
+// context ends.
+func (s *Shard) writeSegments(ctx context.Context) {
 	defer close(s.closed)
 	pause := segmentInterval
 	for failed := 0; ; {
-		last := s.await(ctx, pause, failed > 0)
+		last := s.awaitWrites(ctx, pause, failed > 0)
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			if more, err = s.writeSegment(ctx); err != nil {
@@ -255,9 +256,9 @@ func (s *Shard) write(ctx context.Context) {
 	}
 }
 
-// await waits until a segment has to be written, and reports whether the shard is being closed.
-// After a failure it waits for the pause, or until the shard is closed for the first time.
-func (s *Shard) await(ctx context.Context, pause time.Duration, failed bool) bool {
+// awaitWrites waits until a segment has to be written, and reports whether the shard is being
+// closed. After a failure it waits for the pause, or until the shard is closed for the first time.
+func (s *Shard) awaitWrites(ctx context.Context, pause time.Duration, failed bool) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	wake := s.wake
@@ -289,7 +290,7 @@ func (s *Shard) isClosing() bool {
 // writeSegment writes one segment of the pending records, and reports whether more are pending.
 func (s *Shard) writeSegment(ctx context.Context) (more bool, err error) {
 	s.mu.Lock()
-	lines, number := s.segment(), s.next
+	lines, number := s.nextSegment(), s.next
 	s.mu.Unlock()
 	if len(lines) == 0 {
 		return false, nil
@@ -298,7 +299,7 @@ func (s *Shard) writeSegment(ctx context.Context) (more bool, err error) {
 	for _, l := range lines {
 		text.Write(l.text)
 	}
-	err = s.store.create(ctx, segmentKey(s.run, s.index, number), text.Bytes())
+	err = s.store.createObject(ctx, segmentKey(s.run, s.index, number), text.Bytes())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -324,8 +325,8 @@ func (s *Shard) writeSegment(ctx context.Context) (more bool, err error) {
 	return len(s.pending) > 0, nil
 }
 
-// segment returns the lines of the next segment, at least one if there is any.
-func (s *Shard) segment() []line {
+// nextSegment returns the lines of the next segment, at least one if there is any.
+func (s *Shard) nextSegment() []line {
 	size := 0
 	for i, l := range s.pending {
 		if size += len(l.text); i > 0 && (i >= segmentEpisodes || size > segmentBytes) {

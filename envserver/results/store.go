@@ -160,7 +160,8 @@ func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	if err := s.create(ctx, path.Join(run, manifestName), append(data, '\n')); err != nil && !isAlreadyExists(err) {
+	err = s.createObject(ctx, path.Join(run, manifestName), append(data, '\n'))
+	if err != nil && !isAlreadyExists(err) {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return nil
@@ -168,7 +169,7 @@ func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error
 
 // Manifest reads a run's manifest.
 func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
-	text, written, err := s.read(ctx, path.Join(run, manifestName), maxManifest)
+	text, written, err := s.readObject(ctx, path.Join(run, manifestName), maxManifest)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -186,8 +187,8 @@ func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
 	return m, nil
 }
 
-// read reads an object that has no more bytes than the limit, and when it was written.
-func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, time.Time, error) {
+// readObject reads an object that has no more bytes than the limit, and when it was written.
+func (s *Store) readObject(ctx context.Context, key string, limit int64) ([]byte, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	r, err := s.bucket.NewReader(ctx, key, nil)
@@ -205,9 +206,9 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, time
 	return data, r.ModTime(), nil
 }
 
-// create writes an object that must not exist yet; see exists. A store without conditional writes
-// overwrites it.
-func (s *Store) create(ctx context.Context, key string, data []byte) error {
+// createObject writes an object that must not exist yet; see exists. A store without conditional
+// writes overwrites it.
+func (s *Store) createObject(ctx context.Context, key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	options := &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}
@@ -246,7 +247,7 @@ func (s *Store) Runs(ctx context.Context) ([]string, error) {
 
 func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]string, error) {
 	var runs, folders []string
-	for object, err := range s.list(ctx, folder) {
+	for object, err := range s.listObjects(ctx, folder) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -269,8 +270,9 @@ func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]stri
 	return runs, nil
 }
 
-// list yields the objects and folders of a folder. Symbolic links count as what they lead to.
-func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObject, error] {
+// listObjects yields the objects and folders of a folder. Symbolic links count as what they lead
+// to.
+func (s *Store) listObjects(ctx context.Context, folder string) iter.Seq2[*blob.ListObject, error] {
 	return func(yield func(*blob.ListObject, error) bool) {
 		if s.folder != "" {
 			s.listFiles(folder, yield)
@@ -283,7 +285,7 @@ func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObj
 		for token := blob.FirstPageToken; len(token) > 0; {
 			var objects []*blob.ListObject
 			var err error
-			if objects, token, err = s.page(ctx, token, options); err != nil {
+			if objects, token, err = s.listPage(ctx, token, options); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -319,8 +321,8 @@ func (s *Store) listFiles(folder string, yield func(*blob.ListObject, error) boo
 // pageObjects is the maximum size of a page in all stores.
 const pageObjects = 1000
 
-// page lists a page, and returns the token of the next one.
-func (s *Store) page(ctx context.Context, token []byte,
+// listPage lists a page, and returns the token of the next one.
+func (s *Store) listPage(ctx context.Context, token []byte,
 	options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -333,7 +335,7 @@ func (s *Store) page(ctx context.Context, token []byte,
 // about one line.
 func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
-		shards, err := s.shards(ctx, run)
+		shards, err := s.listShards(ctx, run)
 		if err != nil {
 			yield(record.Episode{}, fmt.Errorf("listing the shards of %s: %w", run, err))
 			return
@@ -351,7 +353,7 @@ func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episo
 // shardEpisodes reads a shard twice: to choose a record of each episode, and to yield it.
 func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
-		segments, err := s.segments(ctx, run, shard)
+		segments, err := s.listSegments(ctx, run, shard)
 		if err != nil {
 			yield(record.Episode{}, err)
 			return
@@ -362,14 +364,14 @@ func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.S
 		}
 		chosen := map[int64]choice{}
 		line := 0
-		for e, err := range s.lines(ctx, run, segments) {
+		for e, err := range s.readLines(ctx, run, segments) {
 			if before, ok := chosen[e.Index]; err == nil && (!ok || !before.receipt) {
 				chosen[e.Index] = choice{line, e.Receipt != ""}
 			}
 			line++
 		}
 		line = 0
-		for e, err := range s.lines(ctx, run, segments) {
+		for e, err := range s.readLines(ctx, run, segments) {
 			if (err != nil || chosen[e.Index].line == line) && !yield(e, err) {
 				return
 			}
@@ -378,8 +380,8 @@ func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.S
 	}
 }
 
-// lines reads segments one after the other.
-func (s *Store) lines(ctx context.Context, run string, segments []Segment) iter.Seq2[record.Episode, error] {
+// readLines reads segments one after the other.
+func (s *Store) readLines(ctx context.Context, run string, segments []Segment) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
 		for _, segment := range segments {
 			for e, err := range s.Segment(ctx, run, segment) {

@@ -32,7 +32,7 @@ func (w *worker) forfeit(ctx context.Context, refused error, p *played) error {
 		seen, err := w.client.Step(ctx, noAction)
 		turn := record.Turn{Action: noAction, Reward: seen.Reward, Refused: readRefusal(err)}
 		if err != nil && turn.Refused == "" {
-			return w.fail(err)
+			return w.classifyFailure(err)
 		}
 		p.turns = append(p.turns, turn)
 		if seen.Done {

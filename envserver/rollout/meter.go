@@ -54,15 +54,15 @@ func (m *Meter) Spent() (used score.Tokens, spent bool) {
 	return m.used, !m.limit.Leaves(m.used)
 }
 
-// begin waits until a request may begin, which end ends. It returns errSpent if none may.
-func (m *Meter) begin(ctx context.Context) error {
+// beginRequest waits until a request may begin, which end ends. It returns errSpent if none may.
+func (m *Meter) beginRequest(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
 	for {
 		m.mu.Lock()
 		changed := m.changed
-		spent, begins := !m.limit.Leaves(m.used), m.active == 0 || m.answered && m.fits(m.active+1)
+		spent, begins := !m.limit.Leaves(m.used), m.active == 0 || m.answered && m.fitsBudget(m.active+1)
 		if begins && !spent {
 			m.active++
 		}
@@ -81,15 +81,15 @@ func (m *Meter) begin(ctx context.Context) error {
 	}
 }
 
-// fits reports whether so many requests at a time are within the limit, if each costs as much as
-// the largest so far.
-func (m *Meter) fits(requests int64) bool {
+// fitsBudget reports whether so many requests at a time are within the limit, if each costs as much
+// as the largest so far.
+func (m *Meter) fitsBudget(requests int64) bool {
 	return m.limit.Allows(score.Tokens{Prompt: m.used.Prompt + requests*m.largest.Prompt,
 		Completion: m.used.Completion + requests*m.largest.Completion})
 }
 
-// end counts the tokens of a request that has ended.
-func (m *Meter) end(t score.Tokens, answered bool) {
+// endRequest counts the tokens of a request that has ended.
+func (m *Meter) endRequest(t score.Tokens, answered bool) {
 	if m == nil {
 		return
 	}
@@ -109,8 +109,8 @@ func (s *shard) isSpent() bool {
 	return spent
 }
 
-// abandon leaves an episode unplayed that the budget doesn't let go on.
-func (s *shard) abandon(j job) {
+// abandonJob leaves an episode unplayed that the budget doesn't let go on.
+func (s *shard) abandonJob(j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun++
@@ -125,10 +125,10 @@ func usageOf(agent policy.Policy) score.Tokens {
 	return score.Tokens{}
 }
 
-// ask has the agent act within the budget, and counts what it uses.
-func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
+// askAgent has the agent act within the budget, and counts what it uses.
+func (w *worker) askAgent(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
 	s := w.shard
-	if err := s.Meter.begin(ctx); err != nil {
+	if err := s.Meter.beginRequest(ctx); err != nil {
 		return nil, err
 	}
 	began := s.Clock.Now()
@@ -140,7 +140,7 @@ func (w *worker) ask(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	s.mu.Lock()
 	s.tokens.Add(used)
 	s.mu.Unlock()
-	s.Meter.end(used, err == nil)
+	s.Meter.endRequest(used, err == nil)
 	s.reportUsed(ctx)
 	return action, err
 }
@@ -159,7 +159,7 @@ func (s *shard) reportUsed(ctx context.Context) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	if err := client.ReportUsed(ctx, s.pod, s.Plan.Run, s.Shard, used, s.client()); err != nil {
+	if err := client.ReportUsed(ctx, s.pod, s.Plan.Run, s.Shard, used, s.clientOptions()); err != nil {
 		s.Log.Warn("The used tokens could not be reported", "shard", s.Shard, "pod", s.pod, "error", err)
 	}
 }

@@ -87,7 +87,7 @@ func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err erro
 	}
 	var refusals error
 	for _, pod := range rankPods(c.Plan.Run, c.Shard, pods) {
-		session, ledger, err := c.begin(ctx, pod)
+		session, ledger, err := c.openShard(ctx, pod)
 		if err == nil {
 			c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
 			return place{pod, session, ledger}, false, nil
@@ -102,24 +102,24 @@ func (c *Config) tryPods(ctx context.Context) (found place, waits bool, err erro
 	return place{}, waits, refusals
 }
 
-// begin opens a session and the shard's ledger on a server.
-func (c *Config) begin(ctx context.Context, pod string) (*client.Client, protocol.ReceiptsAnswer, error) {
-	session, err := c.dial(ctx, pod)
+// openShard opens a session and the shard's ledger on a server.
+func (c *Config) openShard(ctx context.Context, pod string) (*client.Client, protocol.ReceiptsAnswer, error) {
+	session, err := c.dialPod(ctx, pod)
 	if err != nil {
 		return nil, protocol.ReceiptsAnswer{}, err
 	}
-	ledger, err := c.resume(ctx, pod)
+	ledger, err := c.openLedger(ctx, pod)
 	if err != nil {
 		return nil, ledger, errors.Join(err, session.Close())
 	}
 	return session, ledger, nil
 }
 
-// resume opens the shard's ledger on a server, sends it the plan and the receipts of episodes that
-// other servers graded, and returns what the ledger has. Its episodes need not be played. An error
-// means that the server doesn't take the shard, or with ErrPoolChanged and ErrScoresLost that none
-// does. If the receipts alone fail, the ledger is opened without them.
-func (c *Config) resume(ctx context.Context, pod string) (answer protocol.ReceiptsAnswer, err error) {
+// openLedger opens the shard's ledger on a server, sends it the plan and the receipts of episodes
+// that other servers graded, and returns what the ledger has. Its episodes need not be played. An
+// error means that the server doesn't take the shard, or with ErrPoolChanged and ErrScoresLost that
+// none does. If the receipts alone fail, the ledger is opened without them.
+func (c *Config) openLedger(ctx context.Context, pod string) (answer protocol.ReceiptsAnswer, err error) {
 	text := c.PlanText
 	if text == nil {
 		if text, err = json.Marshal(c.Plan); err != nil {
@@ -129,7 +129,7 @@ func (c *Config) resume(ctx context.Context, pod string) (answer protocol.Receip
 	shard := client.Shard{Run: c.Plan.Run, Shard: c.Shard, PassScore: c.Plan.PassScore, Plan: text}
 	receipts := c.Receipts
 	for attempt := range resumeAttempts {
-		answer, err = client.OpenLedger(ctx, pod, shard, receipts, c.client())
+		answer, err = client.OpenLedger(ctx, pod, shard, receipts, c.clientOptions())
 		switch {
 		case err == nil && answer.Lost.Len() > 0:
 			return answer, fmt.Errorf("%w: episodes %.200s have ended and count only by their receipts, which "+
@@ -169,12 +169,12 @@ func rankPods(run string, shard int, pods []string) []string {
 	return slices.SortedFunc(slices.Values(pods), func(a, b string) int { return bytes.Compare(weight(b), weight(a)) })
 }
 
-// dial opens a session and checks that the server has accepted it: one that is full reports so in
-// its first answer.
-func (c *Config) dial(ctx context.Context, pod string) (*client.Client, error) {
+// dialPod opens a session and checks that the server has accepted it: one that is full reports so
+// in its first answer.
+func (c *Config) dialPod(ctx context.Context, pod string) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	session, err := client.Dial(ctx, pod, c.client())
+	session, err := client.Dial(ctx, pod, c.clientOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 			var p played
 			p.end.Metadata.Outcome, p.end.Metadata.EpisodeScore = score.Scored, &points
 			p.end.Metadata.Receipt = tc.receipt
-			s.record(job{attempts: 2}, p, tc.class, 0)
+			s.recordEpisode(job{attempts: 2}, p, tc.class, 0)
 			if got.Replayed != tc.want {
 				t.Errorf("replayed is %t, want %t", got.Replayed, tc.want)
 			}
@@ -131,7 +131,7 @@ func (slowSpeaker) Answer() record.Answer { return record.Answer{Said: "well"} }
 func TestAnswersHaveTheirDuration(t *testing.T) {
 	clock := sleepingClock()
 	w := &worker{shard: &shard{Config: Config{Clock: clock}}}
-	if _, err := w.act(t.Context(), slowSpeaker{clock}, policy.Turn{}); err != nil {
+	if _, err := w.chooseAction(t.Context(), slowSpeaker{clock}, policy.Turn{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(record.Answer{Said: "well", DurationMS: 1500}, w.answerOf(slowSpeaker{clock})); diff != "" {

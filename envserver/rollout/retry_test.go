@@ -119,7 +119,7 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &shard{Config: Config{EpisodeTimeout: tc.episode, ActTimeout: tc.act}}
-			ctx, cancel := s.bound(t.Context(), client.Observation{Observation: json.RawMessage(tc.observation)})
+			ctx, cancel := s.boundStep(t.Context(), client.Observation{Observation: json.RawMessage(tc.observation)})
 			defer cancel()
 			deadline, bounded := ctx.Deadline()
 			if left := time.Until(deadline); bounded != (tc.want > 0) || bounded &&

@@ -132,14 +132,14 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	s := newShard(cfg, found.pod)
-	s.skip(found.ledger.Ended)
+	s.skipEnded(found.ledger.Ended)
 	s.begun, s.turn = found.ledger.Begun, found.ledger.Turn
 	s.tokens = s.tokens.Larger(found.ledger.Used)
 	s.Meter.Use(s.tokens)
-	if err := s.play(ctx, found.session); err != nil {
+	if err := s.playShard(ctx, found.session); err != nil {
 		return score.Summary{}, err
 	}
-	return s.summarise(ctx)
+	return s.makeSummary(ctx)
 }
 
 // tryAgent tries the agent's endpoint before the first episode.
@@ -187,8 +187,8 @@ func (c *Config) tryOnce(ctx context.Context, try func(context.Context) error) e
 	}
 }
 
-// skip removes episodes that have ended from the queue.
-func (s *shard) skip(ended score.IndexSet) {
+// skipEnded removes episodes that have ended from the queue.
+func (s *shard) skipEnded(ended score.IndexSet) {
 	s.queue = slices.DeleteFunc(s.queue, func(j job) bool { return ended.Contains(j.episode.Index) })
 	s.ended = s.planned - int64(len(s.queue))
 	if s.ended > 0 {
@@ -197,9 +197,9 @@ func (s *shard) skip(ended score.IndexSet) {
 	}
 }
 
-// client returns the options for the pool's servers. A session isn't passed on, because the shard's
-// ledger is on its server. A session whose server is silent counts as lost.
-func (c *Config) client() client.Options {
+// clientOptions returns the options for the pool's servers. A session isn't passed on, because the
+// shard's ledger is on its server. A session whose server is silent counts as lost.
+func (c *Config) clientOptions() client.Options {
 	return client.Options{Token: c.Token, Credential: c.Credential, Silence: protocol.MaxSilence}
 }
 
@@ -288,11 +288,11 @@ func shuffleJobs(jobs []job, idKey string) {
 	slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(ids[a.episode.Index], ids[b.episode.Index]) })
 }
 
-// play runs the workers until every episode has ended. The first worker already has a session.
-func (s *shard) play(ctx context.Context, first *client.Client) error {
+// playShard runs the workers until every episode has ended. The first worker already has a session.
+func (s *shard) playShard(ctx context.Context, first *client.Client) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s.prepared = sync.OnceValue(func() error { return s.prepare(ctx) })
+	s.prepared = sync.OnceValue(func() error { return s.prepareAgent(ctx) })
 	defer context.AfterFunc(ctx, s.wakeAll)()
 	s.sessions = min(s.Concurrency, max(len(s.queue), 1))
 	var workers sync.WaitGroup
@@ -300,7 +300,7 @@ func (s *shard) play(ctx context.Context, first *client.Client) error {
 		w := &worker{shard: s, client: first}
 		first = nil
 		workers.Go(func() {
-			if err := w.run(ctx); err != nil {
+			if err := w.playJobs(ctx); err != nil {
 				stop(err)
 			}
 		})
@@ -322,8 +322,8 @@ func (s *shard) wakeAll() {
 	s.wake.Broadcast()
 }
 
-// end counts an episode as played, or as errored if there is a class.
-func (s *shard) end(j job, class string, took time.Duration) {
+// endJob counts an episode as played, or as errored if there is a class.
+func (s *shard) endJob(j job, class string, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended++
@@ -335,13 +335,13 @@ func (s *shard) end(j job, class string, took time.Duration) {
 		}
 		s.errored[class].Add(j.episode.Index)
 	}
-	s.progress()
+	s.reportProgress()
 	if s.ended == s.planned {
 		s.wake.Broadcast()
 	}
 }
 
-func (s *shard) progress() {
+func (s *shard) reportProgress() {
 	now := s.Clock.Now()
 	if s.ended < s.planned && now.Sub(s.reported) < progressInterval {
 		return
@@ -358,9 +358,9 @@ func (s *shard) progress() {
 // ledgerAttempts is the maximum number of requests for a ledger or a schema.
 const ledgerAttempts = 6
 
-func (s *shard) ledger(ctx context.Context) (signed score.SignedLedger, err error) {
+func (s *shard) fetchLedger(ctx context.Context) (signed score.SignedLedger, err error) {
 	for attempt := range ledgerAttempts {
-		if signed, err = client.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard, s.client()); err == nil {
+		if signed, err = client.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard, s.clientOptions()); err == nil {
 			return signed, nil
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {
@@ -370,19 +370,19 @@ func (s *shard) ledger(ctx context.Context) (signed score.SignedLedger, err erro
 	return signed, fmt.Errorf("env pod %s: %w", s.pod, err)
 }
 
-// prepare fetches the schema and rehearses. The server has compared its scenarios, grader and judge
-// with the plan's.
-func (s *shard) prepare(ctx context.Context) error {
+// prepareAgent fetches the schema and rehearses. The server has compared its scenarios, grader and
+// judge with the plan's.
+func (s *shard) prepareAgent(ctx context.Context) error {
 	if err := s.fetchSchema(ctx); err != nil {
 		return err
 	}
-	return s.rehearse(ctx)
+	return s.rehearseAgent(ctx)
 }
 
-// rehearse plays a made-up episode with the agent before the plan's first one. Its tokens aren't
-// counted: those of a run are the sum of its episodes'. It returns only ErrAgentRefused: after any
-// other failure the episodes tell whether the agent can play.
-func (s *shard) rehearse(ctx context.Context) error {
+// rehearseAgent plays a made-up episode with the agent before the plan's first one. Its tokens
+// aren't counted: those of a run are the sum of its episodes'. It returns only ErrAgentRefused:
+// after any other failure the episodes tell whether the agent can play.
+func (s *shard) rehearseAgent(ctx context.Context) error {
 	if s.Rehearse == nil || s.Shard != 0 {
 		return nil
 	}
@@ -406,7 +406,7 @@ func (s *shard) fetchSchema(ctx context.Context) error {
 	var schema client.Schema
 	var err error
 	for attempt := range ledgerAttempts {
-		if schema, err = client.FetchSchema(ctx, s.pod, "", s.client()); err == nil {
+		if schema, err = client.FetchSchema(ctx, s.pod, "", s.clientOptions()); err == nil {
 			break
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {
@@ -417,9 +417,9 @@ func (s *shard) fetchSchema(ctx context.Context) error {
 	return err
 }
 
-// summarise fetches the ledger and accounts for every planned episode.
-func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
-	signed, err := s.ledger(ctx)
+// makeSummary fetches the ledger and accounts for every planned episode.
+func (s *shard) makeSummary(ctx context.Context) (score.Summary, error) {
+	signed, err := s.fetchLedger(ctx)
 	if err != nil {
 		return score.Summary{}, err
 	}
@@ -434,11 +434,11 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}
-	return summary, s.check(summary)
+	return summary, s.checkSummary(summary)
 }
 
-// check checks the summary as the operator does, who alone can read a sealed ledger.
-func (s *shard) check(summary score.Summary) error {
+// checkSummary checks the summary as the operator does, who alone can read a sealed ledger.
+func (s *shard) checkSummary(summary score.Summary) error {
 	if summary.Ledger.IsSealed() {
 		return nil
 	}

@@ -83,28 +83,28 @@ type worker struct {
 	asked   time.Duration // how long its last action took
 }
 
-// run plays jobs until there are none. Its error ends the whole shard.
-func (w *worker) run(ctx context.Context) error {
+// playJobs plays jobs until there are none. Its error ends the whole shard.
+func (w *worker) playJobs(ctx context.Context) error {
 	defer w.closeSession()
 	for ctx.Err() == nil {
-		if err := w.connect(ctx); err != nil {
+		if err := w.openSession(ctx); err != nil {
 			w.shard.workerLost(err)
 			return nil
 		}
-		j, ok := w.shard.take(ctx)
+		j, ok := w.shard.takeJob(ctx)
 		if !ok {
 			return nil
 		}
-		if err := w.play(ctx, j); err != nil {
+		if err := w.playJob(ctx, j); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take returns the next job. It waits while jobs of other workers may come back, and reports false
-// when there is nothing left to do.
-func (s *shard) take(ctx context.Context) (job, bool) {
+// takeJob returns the next job. It waits while jobs of other workers may come back, and reports
+// false when there is nothing left to do.
+func (s *shard) takeJob(ctx context.Context) (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 && s.ended < s.planned && ctx.Err() == nil && !s.isSpent() {
@@ -128,11 +128,11 @@ func (s *shard) workerLost(err error) {
 		err)
 }
 
-// connect gets a session from the shard's pod, if the worker has none.
-func (w *worker) connect(ctx context.Context) error {
+// openSession gets a session from the shard's pod, if the worker has none.
+func (w *worker) openSession(ctx context.Context) error {
 	var err error
 	for attempt := 0; w.client == nil; attempt++ {
-		if w.client, err = w.shard.dial(ctx, w.shard.pod); err == nil {
+		if w.client, err = w.shard.dialPod(ctx, w.shard.pod); err == nil {
 			return nil
 		}
 		w.client = nil
@@ -166,15 +166,15 @@ func (w *worker) closeSession() {
 	}
 }
 
-// play makes one attempt at the job. If that fails, the job returns to the queue until its attempts
-// are used up. Only an error that another attempt can't fix is returned.
-func (w *worker) play(ctx context.Context, j job) error {
+// playJob makes one attempt at the job. If that fails, the job returns to the queue until its
+// attempts are used up. Only an error that another attempt can't fix is returned.
+func (w *worker) playJob(ctx context.Context, j job) error {
 	s := w.shard
 	j.attempts++
 	began := s.Clock.Now()
 	var p played
 	traced, span := s.startEpisode(ctx, j)
-	err := w.attempt(traced, j, &p)
+	err := w.playEpisode(traced, j, &p)
 	j.tokens.Add(p.tokens)
 	s.endEpisode(span, p.end, err)
 	took := s.Clock.Now().Sub(began)
@@ -183,12 +183,12 @@ func (w *worker) play(ctx context.Context, j job) error {
 	}
 	if err == nil {
 		s.noteAnswers(j, p)
-		s.record(j, p, "", took)
-		s.end(j, "", took)
+		s.recordEpisode(j, p, "", took)
+		s.endJob(j, "", took)
 		return nil
 	}
 	if errors.Is(err, errSpent) {
-		s.abandon(j)
+		s.abandonJob(j)
 		w.closeSession()
 		return nil
 	}
@@ -204,14 +204,14 @@ func (w *worker) play(ctx context.Context, j job) error {
 		}
 	}
 	if j.attempts >= s.EpisodeAttempts || failed.class == score.ClassAgentContext {
-		s.record(j, p, failed.class, took)
-		s.end(j, failed.class, 0)
+		s.recordEpisode(j, p, failed.class, took)
+		s.endJob(j, failed.class, 0)
 		return nil
 	}
-	if err := w.recover(ctx, j.attempts-1, failed); err != nil {
+	if err := w.awaitRetry(ctx, j.attempts-1, failed); err != nil {
 		return err
 	}
-	s.retry(j, failed.class)
+	s.retryJob(j, failed.class)
 	return nil
 }
 
@@ -239,8 +239,8 @@ func (s *shard) tryNow(ctx context.Context) error {
 	return err
 }
 
-// retry counts a further attempt at a job and returns it to the queue.
-func (s *shard) retry(j job, class string) {
+// retryJob counts a further attempt at a job and returns it to the queue.
+func (s *shard) retryJob(j job, class string) {
 	s.mu.Lock()
 	s.retried++
 	s.retriedBy[class]++
@@ -264,9 +264,9 @@ const (
 	longWait = 30 * time.Second
 )
 
-// recover waits before attempt n+2, n from 0: longer for an endpoint that is full or down than for
-// a connection that was lost.
-func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
+// awaitRetry waits before attempt n+2, n from 0: longer for an endpoint that is full or down than
+// for a connection that was lost.
+func (w *worker) awaitRetry(ctx context.Context, n int, failed *failure) error {
 	first, most := firstBackoff, maxBackoff
 	switch failed.class {
 	case score.ClassAgentRateLimited:
@@ -302,7 +302,7 @@ func (s *shard) episodeID(j job) string {
 	return fmt.Sprintf("%s-%d-%d", s.Plan.Run, j.episode.Index, j.attempts)
 }
 
-func (s *shard) options(j job) resetOptions {
+func (s *shard) resetOptions(j job) resetOptions {
 	return resetOptions{
 		Seed: j.episode.Seed, EpisodeID: s.episodeID(j), Task: j.episode.Task, Scenario: j.episode.Scenario,
 		RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, Run: s.Plan.Run, Shard: s.Shard,
@@ -319,8 +319,8 @@ type played struct {
 	tokens score.Tokens
 }
 
-// record records the episode's last attempt. The class is "" unless the attempt failed.
-func (s *shard) record(j job, p played, class string, took time.Duration) {
+// recordEpisode records the episode's last attempt. The class is "" unless the attempt failed.
+func (s *shard) recordEpisode(j job, p played, class string, took time.Duration) {
 	if s.Record == nil {
 		return
 	}
@@ -351,9 +351,9 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	s.Record(e)
 }
 
-// attempt plays the job's episode to its end, which it stores in p. An error that another attempt
-// may fix is a *failure.
-func (w *worker) attempt(ctx context.Context, j job, p *played) error {
+// playEpisode plays the job's episode to its end, which it stores in p. An error that another
+// attempt may fix is a *failure.
+func (w *worker) playEpisode(ctx context.Context, j job, p *played) error {
 	agent, err := w.shard.Policy(j.episode)
 	if err != nil {
 		return &failure{class: score.ClassPolicy, err: err}
@@ -363,7 +363,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 		p.tokens = usageOf(agent)
 		recordTokens(ctx, p.tokens)
 	}()
-	begun, err := w.reset(ctx, j)
+	begun, err := w.resetEpisode(ctx, j)
 	switch refused, _ := errors.AsType[*client.ServerError](err); {
 	case refused != nil && refused.Code == protocol.CodeEnded:
 		// An attempt before has ended it, and the answer was lost.
@@ -372,14 +372,14 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case refused != nil && refused.Code == protocol.CodeNoPlan:
 		return fmt.Errorf("env pod %s: %w: %w", w.shard.pod, errLedgerLost, err)
 	case err != nil:
-		return w.fail(err)
+		return w.classifyFailure(err)
 	}
 	if err := w.shard.prepared(); err != nil {
 		return err
 	}
-	ctx, cancel := w.shard.bound(ctx, begun)
+	ctx, cancel := w.shard.boundStep(ctx, begun)
 	defer cancel()
-	if err := w.steps(ctx, agent, j, begun, p); err != nil {
+	if err := w.playTurns(ctx, agent, j, begun, p); err != nil {
 		return err
 	}
 	switch end := p.end; end.Metadata.Outcome {
@@ -400,17 +400,17 @@ func newUnscoredError(detail string) error {
 	return fmt.Errorf("the environment could not score the episode: %s", detail)
 }
 
-func (w *worker) reset(ctx context.Context, j job) (client.Observation, error) {
-	ctx, cancel := w.shard.bound(ctx, client.Observation{})
+func (w *worker) resetEpisode(ctx context.Context, j job) (client.Observation, error) {
+	ctx, cancel := w.shard.boundStep(ctx, client.Observation{})
 	defer cancel()
-	return w.client.Reset(ctx, w.shard.options(j))
+	return w.client.Reset(ctx, w.shard.resetOptions(j))
 }
 
 // maxSteps bounds the steps that an observation may announce.
 const maxSteps = 1000
 
-// bound gives an attempt the time for all the steps of its episode, refused ones included.
-func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Context, context.CancelFunc) {
+// boundStep gives an attempt the time for all the steps of its episode, refused ones included.
+func (s *shard) boundStep(ctx context.Context, begun client.Observation) (context.Context, context.CancelFunc) {
 	if s.EpisodeTimeout <= 0 {
 		return context.WithCancel(ctx)
 	}
@@ -442,8 +442,8 @@ func (w *worker) answerOf(agent policy.Policy) record.Answer {
 	return answer
 }
 
-// steps lets the agent act until the episode is done.
-func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen client.Observation, p *played) error {
+// playTurns lets the agent act until the episode is done.
+func (w *worker) playTurns(ctx context.Context, agent policy.Policy, j job, seen client.Observation, p *played) error {
 	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Schema: w.shard.schema,
 		Planned: j.episode}
 	for ; !seen.Done; turn.Step++ {
@@ -452,7 +452,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 				maxActions)}
 		}
 		turn.Observation = seen.Observation
-		action, next, err := w.turn(ctx, agent, turn)
+		action, next, err := w.playTurn(ctx, agent, turn)
 		if action == nil {
 			return w.forfeit(ctx, err, p)
 		}
@@ -463,7 +463,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 		// An action that failed is also recorded: repeated, it may end the episode.
 		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Answer: w.answerOf(agent)})
 		if err != nil {
-			return w.fail(err)
+			return w.classifyFailure(err)
 		}
 		seen = next
 	}
@@ -471,15 +471,15 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 	return nil
 }
 
-// turn lets the agent act, and sends its action. Without an action, the error is why.
-func (w *worker) turn(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage,
+// playTurn lets the agent act, and sends its action. Without an action, the error is why.
+func (w *worker) playTurn(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage,
 	client.Observation, error) {
 	ctx, span := startStep(ctx, turn.Step)
-	action, err := w.act(ctx, agent, turn)
+	action, err := w.chooseAction(ctx, agent, turn)
 	var next client.Observation
 	if err == nil {
 		tool, used := tracing.StartSpan(ctx, "execute_tool")
-		next, err = w.step(tool, action)
+		next, err = w.sendAction(tool, action)
 		w.shard.endTool(tool, used, action, next, err)
 	}
 	endStep(span, err)
@@ -508,9 +508,9 @@ func endStep(span trace.Span, err error) {
 	tracing.FailSpan(span, classOf(err))
 }
 
-// step sends an action, and repeats it while the server reports that it could not judge it: a
+// sendAction sends an action, and repeats it while the server reports that it could not judge it: a
 // failed action has no effect. The server ends the episode after several such failures.
-func (w *worker) step(ctx context.Context, action json.RawMessage) (client.Observation, error) {
+func (w *worker) sendAction(ctx context.Context, action json.RawMessage) (client.Observation, error) {
 	for attempt := 0; ; attempt++ {
 		seen, err := w.client.Step(ctx, action)
 		if refused, ok := errors.AsType[*client.ServerError](err); !ok || refused.Cause == "" ||
@@ -523,8 +523,8 @@ func (w *worker) step(ctx context.Context, action json.RawMessage) (client.Obser
 	}
 }
 
-func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
-	action, err := w.ask(ctx, agent, turn)
+func (w *worker) chooseAction(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
+	action, err := w.askAgent(ctx, agent, turn)
 	unanswered, endpoint := errors.AsType[*policy.EndpointError](err)
 	switch {
 	case errors.Is(err, errSpent):
@@ -554,8 +554,8 @@ func readRefusal(err error) string {
 	return ""
 }
 
-// fail classifies a client's error, and closes a session that is lost with it.
-func (w *worker) fail(err error) error {
+// classifyFailure classifies a client's error, and closes a session that is lost with it.
+func (w *worker) classifyFailure(err error) error {
 	var refused *client.ServerError
 	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory ||
 		refused.Code == codeSession {

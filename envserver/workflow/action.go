@@ -48,7 +48,7 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 // listVariants makes a variant of each tool.
 func listVariants() []episode.Variant {
 	var variants []episode.Variant
-	for _, t := range desk.ListTools() {
+	for _, t := range desk.Tools {
 		v := episode.Variant{Type: t.Name, Description: t.About, Optional: []string{"payload"}}
 		if t.CasesOnly {
 			v.Description += " Only in the tasks case-easy, case-medium and case-hard."

@@ -51,9 +51,9 @@ func encodeDocument(value any) (document, error) {
 	return document(text), nil
 }
 
-// call executes an action, other than a message, on the records. Wrong actions are executed too: a
-// refund that is too large is still a refund.
-func (s *state) call(action string, args desk.Args) result {
+// callTool executes an action, other than a message, on the records. Wrong actions are executed
+// too: a refund that is too large is still a refund.
+func (s *state) callTool(action string, args desk.Args) result {
 	tool := desk.FindTool(action)
 	if tool.CasesOnly && !s.workflow.Rules.AllTools {
 		return newFailure("%s isn't a tool of this task", action)
@@ -64,7 +64,7 @@ func (s *state) call(action string, args desk.Args) result {
 			return newFailure("%s", problem)
 		}
 		done, record := s.records.Apply(e)
-		return s.answer(record, result{OK: true, Done: done})
+		return s.wrapRecord(record, result{OK: true, Done: done})
 	}
 	shown, problem := tool.Show(&desk.Desk{Policy: s.workflow.Policy, Records: s.records}, args)
 	if problem != "" {
@@ -75,11 +75,11 @@ func (s *state) call(action string, args desk.Args) result {
 	}
 	s.orderStatus = cmp.Or(shown.OrderStatus, s.orderStatus)
 	s.paymentStatus = cmp.Or(shown.PaymentStatus, s.paymentStatus)
-	return s.answer(shown.Found, result{OK: true, Found: shown.Found, Policy: shown.Policy})
+	return s.wrapRecord(shown.Found, result{OK: true, Found: shown.Found, Policy: shown.Policy})
 }
 
-// answer returns the answer, or one with the record alone where answers contain plain records.
-func (s *state) answer(record any, full result) result {
+// wrapRecord returns the answer, or one with the record alone where answers contain plain records.
+func (s *state) wrapRecord(record any, full result) result {
 	if !s.workflow.Rules.PlainRecords {
 		return full
 	}
@@ -97,22 +97,22 @@ func (s *state) answer(record any, full result) result {
 	return plain
 }
 
-// ask sends a question to the customer of a generated case.
-func (s *state) ask(args desk.Args) result {
+// askCustomer sends a question to the customer of a generated case.
+func (s *state) askCustomer(args desk.Args) result {
 	message := args.Text("message")
 	switch {
 	case !s.workflow.Rules.AllTools:
-		s.fine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
+		s.addFine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
 		return newFailure("%s isn't a tool of this task: use %s", desk.AskCustomer, desk.RespondUser)
 	case message == "":
-		s.fine(desk.AskCustomer, wrongPenalty, "message is missing")
+		s.addFine(desk.AskCustomer, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
-	if i := s.question(message); i >= 0 {
-		s.satisfy(i)
+	if i := s.findQuestion(message); i >= 0 {
+		s.satisfyStep(i)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[i].Answer}
 	}
-	s.excess(desk.AskCustomer, "a needless question")
+	s.addExcess(desk.AskCustomer, "a needless question")
 	for _, a := range s.workflow.Answers {
 		if episode.HasQuestionAbout(message, a.About, s.workflow.AskWords) {
 			return result{OK: true, Sent: message, Answer: a.Answer}

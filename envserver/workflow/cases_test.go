@@ -88,14 +88,14 @@ func TestEarlyChangesRevealNothing(t *testing.T) {
 		}
 		p := &prover{workflow: w, reader: offline.New()}
 		for _, change := range w.Steps {
-			if !isChange(change.Action) {
+			if !desk.IsChange(change.Action) {
 				continue
 			}
-			now := p.begin()
+			now := p.beginEpisode()
 			for _, id := range change.Requires {
-				answers[now.clone().carryOut(change.Action, p.arguments(change)).Error]++
+				answers[now.clone().carryOut(change.Action, p.stepArguments(change)).Error]++
 				at := slices.IndexFunc(w.Steps, func(step scenarios.WorkflowStep) bool { return step.ID == id })
-				p.take(now, w.Steps[at])
+				p.takeStep(now, w.Steps[at])
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func orders(steps []scenarios.WorkflowStep, done []scenarios.WorkflowStep, yield
 func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.WorkflowStep) *episode.Final {
 	t.Helper()
 	e := &environment{kind: kind}
-	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
+	e.beginEpisode(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 	var total int64
 	for _, s := range steps {
 		for range 1 + len(w.Faults) {
@@ -220,7 +220,7 @@ func TestForbiddenActionsCost(t *testing.T) {
 	forbidden := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := &environment{kind: kind}
-		e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
+		e.beginEpisode(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 		for _, act := range []string{
 			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.Records.Orders[0].ID),
 			`{"action_type":"escalate_issue","payload":{"team":"marketing"}}`,
@@ -330,7 +330,7 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 	_, kind := publicKind(t)
 	for _, w := range all {
 		for _, s := range w.Steps {
-			if !isChange(s.Action) || len(s.Requires) == 0 {
+			if !desk.IsChange(s.Action) || len(s.Requires) == 0 {
 				continue
 			}
 			gold := goldAction(w, s)
@@ -359,7 +359,7 @@ func TestTrialsDoNotRevealArguments(t *testing.T) {
 func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string) (document, int64) {
 	t.Helper()
 	e := &environment{kind: kind}
-	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
+	e.beginEpisode(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{RewardMode: episode.Dense})
 	r := step(t, e, action)
 	if diff := cmp.Diff(w.Records, *e.state.records); diff != "" {
 		t.Errorf("%s: %s changed the backend (-before +after):\n%s", w.ScenarioID, action, diff)

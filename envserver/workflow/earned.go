@@ -1,6 +1,10 @@
 package workflow
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/csenv/csenv/scenarios/desk"
+)
 
 // earnedSteps returns the points of the required steps that are done. In a generated case the share
 // of the required look-ups is paid for a right reply alone. Before and without one each kind of
@@ -39,7 +43,7 @@ func (s *state) offeredSteps() int64 {
 // lookUps counts the required look-ups and questions of a generated case.
 func (s *state) lookUps() (done, all int64) {
 	for i, step := range s.workflow.Steps {
-		if step.Terminal || isChange(step.Action) {
+		if step.Terminal || desk.IsChange(step.Action) {
 			continue
 		}
 		if all++; s.satisfied[i] {

@@ -12,6 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 )
 
 const (
@@ -38,7 +39,7 @@ func caseWith(t *testing.T, kind *Kind, changed int) *scenarios.Workflow {
 func countChanges(w *scenarios.Workflow) int {
 	n := 0
 	for _, step := range w.Steps {
-		if isChange(step.Action) {
+		if desk.IsChange(step.Action) {
 			n++
 		}
 	}
@@ -51,7 +52,7 @@ func parts(w *scenarios.Workflow) (look, change []string, last string) {
 		switch action := goldAction(w, step); {
 		case step.Terminal:
 			last = action
-		case isChange(step.Action):
+		case desk.IsChange(step.Action):
 			change = append(change, action)
 		default:
 			look = append(look, action)

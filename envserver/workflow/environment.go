@@ -31,7 +31,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Terminal
 	}
-	task, scenario, err := e.kind.choose(opts)
+	task, scenario, err := e.kind.chooseScenario(opts)
 	if err != nil {
 		return episode.Result{}, err
 	}
@@ -41,10 +41,10 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if err != nil {
 		return episode.Result{}, &episode.InstanceError{Scenario: scenario.ID, Seed: opts.Seed, Err: err}
 	}
-	return e.begin(task, workflow, opts), nil
+	return e.beginEpisode(task, workflow, opts), nil
 }
 
-func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
+func (k *Kind) chooseScenario(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
 	t, err := episode.ChooseTask(k.tasks, opts.Task, func(t *task) string { return t.Name })
 	if err != nil {
 		return nil, nil, err
@@ -59,7 +59,7 @@ func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario,
 	return t, t.scenarios[at], nil
 }
 
-func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
+func (e *environment) beginEpisode(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
 	e.opts, e.shared, e.unjudged = opts, false, 0
 	e.state = newState(task, workflow, e.kind.reader, opts.RewardMode)
 	e.state.scale = cmp.Or(e.kind.scale, unread)
@@ -77,9 +77,9 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if e.shared || e.kind.judge != nil { // a letter that can't be judged is sent again
 		s = s.clone()
 	}
-	invalid, err := s.take(ctx, action)
+	invalid, err := s.takeTurn(ctx, action)
 	if err == nil {
-		err = e.judge(ctx, s)
+		err = e.judgeLetter(ctx, s)
 	}
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		if e.unjudged++; e.unjudged >= episode.MaxJudgeFailures {
@@ -93,20 +93,20 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if invalid != nil && s.outcome == "" {
 		return episode.Result{}, invalid
 	}
-	final, err := s.final()
+	final, err := s.makeFinal()
 	if err != nil {
 		return episode.Result{}, err
 	}
-	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: final}, nil
+	return episode.Result{Observation: s.observation(), Reward: s.payReward(), Done: s.outcome != "", Final: final}, nil
 }
 
-// judge has the letter that ends an episode read. A verdict without a score is a failure of the
-// judge.
-func (e *environment) judge(ctx context.Context, s *state) error {
+// judgeLetter has the letter that ends an episode read. A verdict without a score is a failure of
+// the judge.
+func (e *environment) judgeLetter(ctx context.Context, s *state) error {
 	if e.kind.judge == nil || s.told == nil {
 		return nil
 	}
-	read := grader.Case{Workflow: s.workflow, Reply: s.message, Stated: s.stated, Done: s.changes()}
+	read := grader.Case{Workflow: s.workflow, Reply: s.message, Stated: s.stated, Done: s.listChanges()}
 	v, err := e.kind.judge.Judge(ctx, read)
 	switch {
 	case ctx.Err() != nil:
@@ -118,12 +118,12 @@ func (e *environment) judge(ctx context.Context, s *state) error {
 		return &episode.JudgeError{Cause: string(cmp.Or(v.Cause, grader.CauseFailed)), Err: err}
 	}
 	v.Case = read.Digest()
-	s.cap(v)
+	s.capResolution(v)
 	return nil
 }
 
-// take decodes an action and plays it, or counts it as invalid.
-func (s *state) take(ctx context.Context, action json.RawMessage) (invalid *episode.ActionError, err error) {
+// takeTurn decodes an action and plays it, or counts it as invalid.
+func (s *state) takeTurn(ctx context.Context, action json.RawMessage) (invalid *episode.ActionError, err error) {
 	release, err := share.OccupyProcessor(ctx, len(action))
 	if err != nil {
 		return nil, err
@@ -132,18 +132,18 @@ func (s *state) take(ctx context.Context, action json.RawMessage) (invalid *epis
 	decoded, err := actionForm.Decode(action)
 	switch {
 	case errors.As(err, &invalid):
-		err = s.refuse(invalid)
+		err = s.refuseAction(invalid)
 	case err == nil:
-		err = s.play(decoded)
+		err = s.playAction(decoded)
 	}
 	return invalid, err
 }
 
-// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
-// episode.
-func (s *state) refuse(invalid *episode.ActionError) (err error) {
+// refuseAction counts an action outside the schema, which costs no step. The last one allowed ends
+// the episode.
+func (s *state) refuseAction(invalid *episode.ActionError) (err error) {
 	s.invalid++
-	s.fine("malformed", wrongPenalty, invalid.Error())
+	s.addFine("malformed", wrongPenalty, invalid.Error())
 	if s.invalid == episode.MaxInvalidActions {
 		s.outcome = score.Failed
 		s.last, err = encodeDocument(

@@ -63,7 +63,8 @@ func start(w *scenarios.Workflow, mode episode.RewardMode) *environment {
 		panic(err)
 	}
 	e := &environment{kind: &Kind{reader: comparing(), schemas: schemas}}
-	e.begin(&task{Task: tasks.Task{Name: "refund"}}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
+	e.beginEpisode(&task{Task: tasks.Task{Name: "refund"}}, w,
+		episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
 	return e
 }
 

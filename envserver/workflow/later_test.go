@@ -91,14 +91,15 @@ func TestChangesWaitForEveryRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &prover{workflow: w, reader: offline.New()}
-			for played := p.begin(); !isChange(w.Steps[played.open()[0]].Action) && !w.Steps[played.open()[0]].Terminal; {
+			for played := p.beginEpisode(); !desk.IsChange(w.Steps[played.open()[0]].Action) &&
+				!w.Steps[played.open()[0]].Terminal; {
 				for _, step := range w.Steps {
-					if isChange(step.Action) {
-						answers[played.clone().carryOut(step.Action, p.arguments(step)).Error]++
+					if desk.IsChange(step.Action) {
+						answers[played.clone().carryOut(step.Action, p.stepArguments(step)).Error]++
 					}
 				}
 				answers[played.clone().carryOut(desk.Escalating, map[string]any{"team": "finance"}).Error]++
-				p.take(played, w.Steps[played.open()[0]])
+				p.takeStep(played, w.Steps[played.open()[0]])
 			}
 		}
 	}
@@ -127,9 +128,11 @@ func TestEarlyChangesOfWrittenWorkflows(t *testing.T) {
 		if amount == 0 {
 			action, args = desk.Readdressing, map[string]any{"order_id": "LD-1"}
 		}
-		if got := s.carryOut(action, args); len(s.records.Refunds) > 0 || got.Error != "not done: "+s.missing() ||
-			s.lost() != wrongPenalty {
-			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.records.Refunds), got.Error, s.lost())
+		if got := s.carryOut(action, args); len(s.records.Refunds) > 0 ||
+			got.Error != "not done: "+s.describeMissing() ||
+			s.sumFines() != wrongPenalty {
+			t.Errorf("%s, %d cents: %d refunds, %q, %d", action, amount, len(s.records.Refunds), got.Error,
+				s.sumFines())
 		}
 	}
 }

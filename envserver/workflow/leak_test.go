@@ -100,7 +100,7 @@ func resetTo(t *testing.T, kind *Kind, scenario *scenarios.WorkflowScenario, see
 func changesOf(w *scenarios.Workflow) []string {
 	var changed []string
 	for _, step := range w.Steps {
-		if isChange(step.Action) {
+		if desk.IsChange(step.Action) {
 			changed = append(changed, step.Action)
 		}
 	}
@@ -176,7 +176,7 @@ func probes(w *scenarios.Workflow) map[string]string {
 	}
 	right := map[string]map[string]any{}
 	for _, step := range w.Steps {
-		if isChange(step.Action) && right[step.Action] == nil {
+		if desk.IsChange(step.Action) && right[step.Action] == nil {
 			right[step.Action] = map[string]any{}
 			for _, a := range step.Args {
 				right[step.Action][a.Name] = a.In[0]
@@ -193,7 +193,7 @@ func probes(w *scenarios.Workflow) map[string]string {
 	}
 	for action, args := range possible {
 		add(action, action, args)
-		if isChange(action) {
+		if desk.IsChange(action) {
 			add(action+" without arguments", action, map[string]any{})
 			if right[action] != nil {
 				args = right[action]

@@ -124,7 +124,7 @@ func writtenProbes(w *scenarios.Workflow) map[string]string {
 		add("escalate "+team, desk.Escalating, map[string]any{"team": team, "order_id": order.ID})
 	}
 	for _, step := range w.Steps {
-		if !isChange(step.Action) {
+		if !desk.IsChange(step.Action) {
 			continue
 		}
 		args := map[string]any{}

@@ -24,7 +24,7 @@ import (
 // begin starts an episode of an instance.
 func begin(kind *Kind, w *scenarios.Workflow, mode episode.RewardMode) *environment {
 	e := &environment{kind: kind}
-	e.begin(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{Seed: w.Seed, RewardMode: mode})
+	e.beginEpisode(&task{Task: tasks.Task{Name: "any"}}, w, episode.Options{Seed: w.Seed, RewardMode: mode})
 	return e
 }
 
@@ -319,7 +319,7 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 		if after := testkit.EncodeJSON(e.state.observation()); after != before {
 			t.Errorf("the observation changed from\n%s to\n%s", before, after)
 		}
-		if got := e.state.balance(); got != -4*wrongPenalty {
+		if got := e.state.currentPoints(); got != -4*wrongPenalty {
 			t.Errorf("balance = %d, want %d", got, -4*wrongPenalty)
 		}
 	})

@@ -72,30 +72,30 @@ func (p *prover) failf(format string, args ...any) {
 	p.Faults = append(p.Faults, fmt.Sprintf(format, args...))
 }
 
-func (p *prover) begin() *state {
+func (p *prover) beginEpisode() *state {
 	p.Tried++
 	return newState(&task{}, p.workflow, p.reader, episode.Terminal)
 }
 
-// take plays a required step, again after a scripted failure.
-func (p *prover) take(s *state, step scenarios.WorkflowStep) {
+// takeStep plays a required step, again after a scripted failure.
+func (p *prover) takeStep(s *state, step scenarios.WorkflowStep) {
 	for range 2 {
 		failed := s.faults
-		p.do(s, step.Action, p.arguments(step))
+		p.playAction(s, step.Action, p.stepArguments(step))
 		if s.faults == failed {
 			return
 		}
 	}
 }
 
-func (p *prover) do(s *state, action string, args map[string]any) result {
+func (p *prover) playAction(s *state, action string, args map[string]any) result {
 	s.step++
 	s.calls[action]++
 	return s.carryOut(action, args)
 }
 
-// arguments returns a payload that the step accepts.
-func (p *prover) arguments(step scenarios.WorkflowStep) map[string]any {
+// stepArguments returns a payload that the step accepts.
+func (p *prover) stepArguments(step scenarios.WorkflowStep) map[string]any {
 	args := map[string]any{}
 	for _, a := range step.Args {
 		args[a.Name] = a.In[0]
@@ -110,17 +110,17 @@ func (p *prover) arguments(step scenarios.WorkflowStep) map[string]any {
 }
 
 func (p *prover) proveGold() {
-	s := p.begin()
+	s := p.beginEpisode()
 	for _, step := range p.workflow.Steps {
-		p.take(s, step)
+		p.takeStep(s, step)
 	}
-	if got, err := s.final(); err != nil || got == nil || got.Score != score.One {
-		p.failf("the required steps don't earn 1: %s", s.explain())
+	if got, err := s.makeFinal(); err != nil || got == nil || got.Score != score.One {
+		p.failf("the required steps don't earn 1: %s", s.explainReply())
 	}
 }
 
-// explain says what the reply lacks.
-func (s *state) explain() string {
+// explainReply says what the reply lacks.
+func (s *state) explainReply() string {
 	if s.told == nil {
 		return "the customer got no reply"
 	}
@@ -129,9 +129,9 @@ func (s *state) explain() string {
 }
 
 func (p *prover) proveNull() {
-	s := p.begin()
-	p.do(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
-	if got, err := s.final(); err != nil || got == nil || got.Score != 0 {
+	s := p.beginEpisode()
+	p.playAction(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
+	if got, err := s.makeFinal(); err != nil || got == nil || got.Score != 0 {
 		p.failf("a reply without any step earns points")
 	}
 }
@@ -140,14 +140,14 @@ func (p *prover) proveNull() {
 const refusalScore = lookUpPoints * paidLookUps * score.One / 1000
 
 func (p *prover) proveRefusal() {
-	s := p.begin()
+	s := p.beginEpisode()
 	for _, step := range p.workflow.Steps {
-		if !step.Terminal && !isChange(step.Action) {
-			p.take(s, step)
+		if !step.Terminal && !desk.IsChange(step.Action) {
+			p.takeStep(s, step)
 		}
 	}
-	p.do(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
-	if got, err := s.final(); err != nil || got == nil || got.Score > refusalScore {
+	p.playAction(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
+	if got, err := s.makeFinal(); err != nil || got == nil || got.Score > refusalScore {
 		p.failf("look-ups and a refusal earn more than %.2f", float64(refusalScore)/score.One)
 	}
 }
@@ -155,19 +155,19 @@ func (p *prover) proveRefusal() {
 // proveLookUps leaves out each look-up and question.
 func (p *prover) proveLookUps() {
 	for skipped, step := range p.workflow.Steps {
-		if isChange(step.Action) || step.Terminal {
+		if desk.IsChange(step.Action) || step.Terminal {
 			continue
 		}
-		s := p.begin()
+		s := p.beginEpisode()
 		for i, other := range p.workflow.Steps {
 			if i != skipped {
-				p.take(s, other)
+				p.takeStep(s, other)
 			}
 		}
-		got, err := s.final()
+		got, err := s.makeFinal()
 		accepted := err != nil || got == nil || got.Score == score.One
 		for i, done := range s.satisfied {
-			accepted = accepted || done && isChange(p.workflow.Steps[i].Action) &&
+			accepted = accepted || done && desk.IsChange(p.workflow.Steps[i].Action) &&
 				slices.Contains(p.workflow.Steps[i].Requires, step.ID)
 		}
 		if accepted {
@@ -179,24 +179,24 @@ func (p *prover) proveLookUps() {
 // proveChanges tries every other change before, between and after the required ones.
 func (p *prover) proveChanges() {
 	first := slices.IndexFunc(p.workflow.Steps,
-		func(step scenarios.WorkflowStep) bool { return isChange(step.Action) || step.Terminal })
-	s := p.begin()
+		func(step scenarios.WorkflowStep) bool { return desk.IsChange(step.Action) || step.Terminal })
+	s := p.beginEpisode()
 	for _, step := range p.workflow.Steps[:first] {
-		p.take(s, step)
+		p.takeStep(s, step)
 	}
 	// Everything else is looked up too, so that no change is refused.
 	s.topics = desk.ListTopics()
-	for _, tool := range desk.ListTools() {
+	for _, tool := range desk.Tools {
 		if tool.Show != nil {
 			s.calls[tool.Name]++
 		}
 	}
-	others := p.changes()
+	others := p.listChanges()
 	for at := first; at < len(p.workflow.Steps); at++ {
 		for _, e := range others {
 			p.proveChange(s.clone(), at, e)
 		}
-		p.take(s, p.workflow.Steps[at])
+		p.takeStep(s, p.workflow.Steps[at])
 	}
 }
 
@@ -206,11 +206,11 @@ func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 		return // it is a required one, or can't be made
 	}
 	p.Tried++
-	if done := p.do(s, e.Tool, args).Done; done == "" || len(s.breaches) > 0 {
+	if done := p.playAction(s, e.Tool, args).Done; done == "" || len(s.breaches) > 0 {
 		return
 	}
 	for _, step := range p.workflow.Steps[at:] {
-		p.take(s, step)
+		p.takeStep(s, step)
 	}
 	if s.earnedResolution > 0 {
 		p.failf("%s %v is accepted beside what is required", e.Tool, args)
@@ -219,11 +219,11 @@ func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 
 func buildArguments(e desk.Effect) desk.Args { return maps.Collect(e.Args()) }
 
-// changes lists the changes that can be made with what the agent can see.
-func (p *prover) changes() []desk.Effect {
-	visible := p.visible()
+// listChanges lists the changes that can be made with what the agent can see.
+func (p *prover) listChanges() []desk.Effect {
+	visible := p.listVisible()
 	var out []desk.Effect
-	for _, tool := range desk.ListTools() {
+	for _, tool := range desk.Tools {
 		if tool.Apply == nil {
 			continue
 		}
@@ -250,8 +250,8 @@ func (p *prover) changes() []desk.Effect {
 	return out
 }
 
-// visible are the values that the agent can see, by the names of arguments.
-func (p *prover) visible() map[string][]any {
+// listVisible are the values that the agent can see, by the names of arguments.
+func (p *prover) listVisible() map[string][]any {
 	r := p.workflow.Records
 	out := map[string][]any{"address": {"1 Another Street, Otherton"}}
 	add := func(name string, value any) {

@@ -33,7 +33,7 @@ func ReviewCase(env episode.Environment) *Reviewed {
 	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Stated: s.stated, Told: s.told,
 		Done: slices.Clone(s.satisfied)}
 	for _, goal := range s.workflow.Goal {
-		r.Met = append(r.Met, s.meets(goal))
+		r.Met = append(r.Met, s.meetsPredicate(goal))
 	}
 	return r
 }

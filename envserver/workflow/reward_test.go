@@ -75,7 +75,7 @@ func TestRewardsAreInTheDeclaredRange(t *testing.T) {
 				}
 				return wrong
 			}))
-			_, chosen, err := kind.choose(options)
+			_, chosen, err := kind.chooseScenario(options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,7 @@ type state struct {
 	// needless are fined beside a right reply alone: see excess.
 	needless []fine
 	// lookedUp are the tools with which something of a generated case was looked up or asked, as
-	// bits in the order of desk.ListTools.
+	// bits in the order of desk.Tools.
 	lookedUp uint32
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
@@ -89,18 +89,18 @@ func hideUnknown(status string) string {
 	return status
 }
 
-// play executes an action and adds its points and costs.
-func (s *state) play(a episode.Action) error {
+// playAction executes an action and adds its points and costs.
+func (s *state) playAction(a episode.Action) error {
 	args := normalizePayload(a)
 	s.step++
 	s.calls[a.Type]++
 	s.minutes += s.workflow.StepMinutes[a.Type]
 	answer := s.carryOut(a.Type, args)
 	if s.outcome == "" && s.step >= s.workflow.MaxSteps {
-		s.fine(a.Type, exhaustedPenalty, "no step is left")
+		s.addFine(a.Type, exhaustedPenalty, "no step is left")
 		s.outcome = score.Failed
 	}
-	return s.record(a.Type, args, answer)
+	return s.recordAction(a.Type, args, answer)
 }
 
 // fine is a penalty with its reason.
@@ -111,76 +111,76 @@ type fine struct {
 	why    string
 }
 
-func (s *state) fine(action string, points int64, why string) {
+func (s *state) addFine(action string, points int64, why string) {
 	s.fines = append(s.fines, fine{s.step, action, points, why})
 }
 
-// excess notes what need not be done. It costs only a right reply, because its fine would tell what
-// is required.
-func (s *state) excess(action, why string) {
+// addExcess notes what need not be done. It costs only a right reply, because its fine would tell
+// what is required.
+func (s *state) addExcess(action, why string) {
 	s.needless = append(s.needless, fine{s.step, action, neutralPenalty, why})
 }
 
 // carryOut returns an action's result. A call that fails by the script costs nothing and doesn't
 // count as an excess step.
 func (s *state) carryOut(action string, args desk.Args) result {
-	if fault := s.fault(action); fault != "" {
+	if fault := s.findFault(action); fault != "" {
 		s.faults++
 		return newFailure("%s", fault)
 	}
 	before := len(s.fines)
-	answer := s.act(action, args)
+	answer := s.takeAction(action, args)
 	if s.workflow.Rules.PaysLookUpsApart && isLookUp(action) && answer.OK {
 		s.lookedUp |= 1 << desk.IndexTool(action)
 	}
 	if s.workflow.Rules.FinesExcess && s.step-s.faults > len(s.workflow.Steps) &&
 		!slices.ContainsFunc(s.fines[before:], func(f fine) bool { return f.points == neutralPenalty }) {
-		s.excess(action, "more steps than the case needs")
+		s.addExcess(action, "more steps than the case needs")
 	}
 	return answer
 }
 
-// act executes an action, adds its points and costs, and returns its result. A forbidden action is
-// never a required step.
-func (s *state) act(action string, args desk.Args) result {
+// takeAction executes an action, adds its points and costs, and returns its result. A forbidden
+// action is never a required step.
+func (s *state) takeAction(action string, args desk.Args) result {
 	switch action {
 	case desk.RespondUser:
-		return s.respond(args)
+		return s.sendMessage(args)
 	case desk.AskCustomer:
-		return s.ask(args)
+		return s.askCustomer(args)
 	}
-	breach := s.breach(action, args)
+	breach := s.findBreach(action, args)
 	if breach != nil {
 		s.breaches = append(s.breaches, *breach)
 	}
 	step, blocked := s.nextStep(action, args)
 	switch {
-	case isChange(action) && (step < 0 && blocked || s.tooEarly(action)):
-		s.fine(action, wrongPenalty, "before a required step that comes first")
-		return newFailure("not done: %s", s.missing())
+	case desk.IsChange(action) && (step < 0 && blocked || s.tooEarly(action)):
+		s.addFine(action, wrongPenalty, "before a required step that comes first")
+		return newFailure("not done: %s", s.describeMissing())
 	case breach != nil:
-		s.fine(action, wrongPenalty, "forbidden: "+breach.Reason)
+		s.addFine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
-		s.satisfy(step)
+		s.satisfyStep(step)
 	case s.workflow.Rules.PaysLookUpsApart && isLookUp(action):
-		s.excess(action, "a needless look-up")
+		s.addExcess(action, "a needless look-up")
 	case !blocked && s.isNeutral(action, args):
-		s.fine(action, neutralPenalty, "a needless look-up")
+		s.addFine(action, neutralPenalty, "a needless look-up")
 	case blocked:
-		s.fine(action, wrongPenalty, "before a required step that comes first")
+		s.addFine(action, wrongPenalty, "before a required step that comes first")
 	default:
-		s.fine(action, wrongPenalty, "repeated, or not what the case requires")
+		s.addFine(action, wrongPenalty, "repeated, or not what the case requires")
 	}
-	answer := s.call(action, args)
+	answer := s.callTool(action, args)
 	if s.workflow.Rules.OtherChangesSpoil && step < 0 && answer.Done != "" {
 		s.breaches = append(s.breaches, grader.Gate{ID: action, Reason: "changes what the policy leaves as it is"})
 	}
 	return answer
 }
 
-// missing says what can be missing before a change. It is the same for every change and every
-// moment of an environment's cases, so that it reveals nothing about the present one.
-func (s *state) missing() string {
+// describeMissing says what can be missing before a change. It is the same for every change and
+// every moment of an environment's cases, so that it reveals nothing about the present one.
+func (s *state) describeMissing() string {
 	if s.workflow.Rules.ChangesNeedLookUps {
 		return "before this change, look up the records (customer, order, payments, parcels) and read the topics of " +
 			"the policy that it depends on, and ask the customer for what they alone know"
@@ -194,31 +194,29 @@ func (s *state) missing() string {
 // refused, agents could find them by trial. Where changes don't need look-ups of their own, a kind
 // of change may come as soon as one of its steps may.
 func (s *state) tooEarly(change string) bool {
-	if waiting := s.waiting(change); !s.workflow.Rules.ChangesNeedLookUps && len(waiting) > 0 {
-		return !slices.ContainsFunc(waiting, func(i int) bool { return s.ready(s.workflow.Steps[i]) })
+	if waiting := s.listWaiting(change); !s.workflow.Rules.ChangesNeedLookUps && len(waiting) > 0 {
+		return !slices.ContainsFunc(waiting, func(i int) bool { return s.isReady(s.workflow.Steps[i]) })
 	}
 	for i, step := range s.workflow.Steps {
-		if !s.satisfied[i] && !step.Terminal && !isChange(step.Action) {
+		if !s.satisfied[i] && !step.Terminal && !desk.IsChange(step.Action) {
 			return true
 		}
 	}
-	return s.workflow.Rules.ChangesNeedLookUps && !s.knows(change)
+	return s.workflow.Rules.ChangesNeedLookUps && !s.hasLookedUp(change)
 }
 
-// knows reports whether the look-ups were made on which a change of this kind always depends.
-func (s *state) knows(change string) bool {
+// hasLookedUp reports whether the look-ups were made on which a change of this kind always depends.
+func (s *state) hasLookedUp(change string) bool {
 	tool := desk.FindTool(change)
 	return !slices.ContainsFunc(tool.After, func(other string) bool { return s.calls[other] == 0 }) &&
 		!slices.ContainsFunc(tool.Topics, func(topic string) bool { return !slices.Contains(s.topics, topic) })
 }
 
-func isChange(tool string) bool { return desk.IsChange(tool) }
-
 // isLookUp reports whether an action of a generated case is a look-up or a question.
-func isLookUp(action string) bool { return !isChange(action) && action != desk.RespondUser }
+func isLookUp(action string) bool { return !desk.IsChange(action) && action != desk.RespondUser }
 
-// waiting lists the indices of an action's required steps that aren't done.
-func (s *state) waiting(action string) []int {
+// listWaiting lists the indices of an action's required steps that aren't done.
+func (s *state) listWaiting(action string) []int {
 	var open []int
 	for i, step := range s.workflow.Steps {
 		if step.Action == action && !s.satisfied[i] && !step.Terminal && !step.Ask {
@@ -228,8 +226,8 @@ func (s *state) waiting(action string) []int {
 	return open
 }
 
-// fault returns the scripted error of the current call, or "".
-func (s *state) fault(action string) string {
+// findFault returns the scripted error of the current call, or "".
+func (s *state) findFault(action string) string {
 	for _, f := range s.workflow.Faults {
 		if f.Action == action && f.Call == s.calls[action] {
 			return f.Error
@@ -241,12 +239,12 @@ func (s *state) fault(action string) string {
 // nextStep finds a required step that the action fulfils. blocked means that every such step has
 // unmet prerequisites.
 func (s *state) nextStep(action string, args map[string]any) (step int, blocked bool) {
-	for _, i := range s.waiting(action) {
+	for _, i := range s.listWaiting(action) {
 		step := s.workflow.Steps[i]
 		if !step.Accepts(args) {
 			continue
 		}
-		if s.ready(step) {
+		if s.isReady(step) {
 			return i, false
 		}
 		blocked = true
@@ -254,14 +252,14 @@ func (s *state) nextStep(action string, args map[string]any) (step int, blocked 
 	return -1, blocked
 }
 
-func (s *state) ready(step scenarios.WorkflowStep) bool {
+func (s *state) isReady(step scenarios.WorkflowStep) bool {
 	return !slices.ContainsFunc(step.Requires, func(id string) bool {
 		i := slices.IndexFunc(s.workflow.Steps, func(other scenarios.WorkflowStep) bool { return other.ID == id })
 		return i < 0 || !s.satisfied[i]
 	})
 }
 
-func (s *state) satisfy(step int) { s.satisfied[step] = true }
+func (s *state) satisfyStep(step int) { s.satisfied[step] = true }
 
 // isNeutral reports whether the action is a harmless look-up that is still permitted, and counts
 // it. Repeating a step that is done is not neutral.
@@ -280,8 +278,8 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 	return false
 }
 
-// breach returns the rule that forbids an action other than a reply, or nil.
-func (s *state) breach(action string, args map[string]any) *grader.Gate {
+// findBreach returns the rule that forbids an action other than a reply, or nil.
+func (s *state) findBreach(action string, args map[string]any) *grader.Gate {
 	moment := scenarios.Moment{Records: s.records, Payload: args}
 	for _, f := range s.workflow.Forbidden {
 		if f.Action == action && (f.When.IsZero() || isPredicateTrue(f.When, moment)) {
@@ -297,23 +295,23 @@ func isPredicateTrue(p scenarios.Predicate, m scenarios.Moment) bool {
 	return ok && err == nil
 }
 
-// respond sends a message: a question that the scenario requires, or the reply that ends the
+// sendMessage sends a message: a question that the scenario requires, or the reply that ends the
 // episode.
-func (s *state) respond(args desk.Args) result {
+func (s *state) sendMessage(args desk.Args) result {
 	message := args.Text("message")
 	if message == "" {
-		s.fine(desk.RespondUser, wrongPenalty, "message is missing")
+		s.addFine(desk.RespondUser, wrongPenalty, "message is missing")
 		return newFailure("message is missing")
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
-	breach := s.breach(desk.RespondUser, args)
-	if ask := s.question(message); !s.workflow.Rules.AllTools && ask >= 0 && breach == nil {
-		s.satisfy(ask)
+	breach := s.findBreach(desk.RespondUser, args)
+	if ask := s.findQuestion(message); !s.workflow.Rules.AllTools && ask >= 0 && breach == nil {
+		s.satisfyStep(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
 	told := s.reader.Tell(s.workflow, message, s.stated)
 	s.replied, s.message, s.told, s.outcome = true, message, &told, score.Scored
-	s.settle(args, breach)
+	s.settleReply(args, breach)
 	sent := result{OK: true, Sent: message}
 	if !facts.AnyStated(s.stated) {
 		sent.Note = facts.NoneStated
@@ -321,40 +319,40 @@ func (s *state) respond(args desk.Args) result {
 	return sent
 }
 
-// settle pays the reply that ends the episode: its step if it is right, and the resolution by what
-// it tells.
-func (s *state) settle(args map[string]any, breach *grader.Gate) {
+// settleReply pays the reply that ends the episode: its step if it is right, and the resolution by
+// what it tells.
+func (s *state) settleReply(args map[string]any, breach *grader.Gate) {
 	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
 	if breach != nil {
 		s.breaches = append(s.breaches, *breach)
-		s.fine(desk.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
+		s.addFine(desk.RespondUser, wrongPenalty, "forbidden: "+breach.Reason)
 		return
 	}
 	if last < 0 || !s.workflow.Steps[last].Accepts(args) ||
-		!s.workflow.Rules.PaysLookUpsApart && !s.ready(s.workflow.Steps[last]) {
-		s.fine(desk.RespondUser, wrongPenalty, "before a required step that comes first")
+		!s.workflow.Rules.PaysLookUpsApart && !s.isReady(s.workflow.Steps[last]) {
+		s.addFine(desk.RespondUser, wrongPenalty, "before a required step that comes first")
 		return
 	}
 	if s.told.IsRight() {
-		s.satisfy(last)
+		s.satisfyStep(last)
 	}
-	if s.resolved(last) {
+	if s.isResolved(last) {
 		s.earnedResolution = s.told.Points(s.offeredResolution())
 	}
 }
 
-// changes are the agent's changes with their results.
-func (s *state) changes() (done []string) {
+// listChanges are the agent's changes with their results.
+func (s *state) listChanges() (done []string) {
 	for _, e := range s.history {
-		if isChange(e.ActionType) {
+		if desk.IsChange(e.ActionType) {
 			done = append(done, fmt.Sprintf("%s %s: %s", e.ActionType, e.Payload, e.Result))
 		}
 	}
 	return done
 }
 
-// cap lowers what the resolution earns by a model's verdict on the letter.
-func (s *state) cap(v grader.Verdict) {
+// capResolution lowers what the resolution earns by a model's verdict on the letter.
+func (s *state) capResolution(v grader.Verdict) {
 	s.letter, s.told.Gates = &v, v.Gates
 	if s.earnedResolution > 0 {
 		s.earnedResolution = s.told.Points(s.offeredResolution())
@@ -380,10 +378,10 @@ func (s *state) offeredResolution() int64 {
 	return resolutionPoints
 }
 
-// question returns the index of the question step that a message fulfils, or -1.
-func (s *state) question(message string) int {
+// findQuestion returns the index of the question step that a message fulfils, or -1.
+func (s *state) findQuestion(message string) int {
 	for i, step := range s.workflow.Steps {
-		if step.Ask && !s.satisfied[i] && s.ready(step) &&
+		if step.Ask && !s.satisfied[i] && s.isReady(step) &&
 			episode.HasQuestionAbout(message, step.About, s.workflow.AskWords) {
 			return i
 		}
@@ -391,15 +389,15 @@ func (s *state) question(message string) int {
 	return -1
 }
 
-// resolved reports whether every required step but the last was done, no forbidden action, and the
-// backend's final state meets every goal. In a generated case the required changes count: a look-up
-// that is left out costs its own points, and the changes that are refused without it.
-func (s *state) resolved(last int) bool {
+// isResolved reports whether every required step but the last was done, no forbidden action, and
+// the backend's final state meets every goal. In a generated case the required changes count: a
+// look-up that is left out costs its own points, and the changes that are refused without it.
+func (s *state) isResolved(last int) bool {
 	if len(s.breaches) > 0 {
 		return false
 	}
 	for i, done := range s.satisfied {
-		if !done && i != last && (!s.workflow.Rules.PaysLookUpsApart || isChange(s.workflow.Steps[i].Action)) {
+		if !done && i != last && (!s.workflow.Rules.PaysLookUpsApart || desk.IsChange(s.workflow.Steps[i].Action)) {
 			return false
 		}
 	}
@@ -412,44 +410,44 @@ func (s *state) isRight() bool {
 }
 
 func (s *state) meetsGoal() bool {
-	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !s.meets(goal) })
+	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !s.meetsPredicate(goal) })
 }
 
-func (s *state) meets(goal scenarios.Predicate) bool {
+func (s *state) meetsPredicate(goal scenarios.Predicate) bool {
 	return isPredicateTrue(goal, scenarios.Moment{Records: s.records, Replied: s.replied, Message: s.message})
 }
 
-// pay returns the reward since the last payment. It is 0 before the end of an episode with terminal
-// rewards.
-func (s *state) pay() int64 {
+// payReward returns the reward since the last payment. It is 0 before the end of an episode with
+// terminal rewards.
+func (s *state) payReward() int64 {
 	if s.outcome == "" && s.mode == episode.Terminal {
 		return 0
 	}
-	reward := s.balance() - s.paid
+	reward := s.currentPoints() - s.paid
 	s.paid += reward
 	return reward
 }
 
-func (s *state) balance() int64 { return s.earnedSteps() + s.earnedResolution - s.lost() }
+func (s *state) currentPoints() int64 { return s.earnedSteps() + s.earnedResolution - s.sumFines() }
 
-// fined lists the fines that count.
-func (s *state) fined() []fine {
+// listFines lists the fines that count.
+func (s *state) listFines() []fine {
 	if s.isRight() {
 		return slices.Concat(s.fines, s.needless)
 	}
 	return s.fines
 }
 
-// lost returns the sum of the fines that count.
-func (s *state) lost() (points int64) {
-	for _, f := range s.fined() {
+// sumFines returns the sum of the fines that count.
+func (s *state) sumFines() (points int64) {
+	for _, f := range s.listFines() {
 		points += f.points
 	}
 	return points
 }
 
-// final returns nil before the end of the episode.
-func (s *state) final() (*episode.Final, error) {
+// makeFinal returns nil before the end of the episode.
+func (s *state) makeFinal() (*episode.Final, error) {
 	if s.outcome == "" {
 		return nil, nil
 	}
@@ -464,7 +462,7 @@ func (s *state) final() (*episode.Final, error) {
 	dimensions := []score.Dimension{
 		{Name: "steps", Earned: s.earnedSteps(), Offered: s.offeredSteps()},
 		{Name: "resolution", Earned: s.earnedResolution, Offered: s.offeredResolution()},
-		{Name: "penalties", Earned: -s.lost()},
+		{Name: "penalties", Earned: -s.sumFines()},
 	}
 	return &episode.Final{
 		Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,
@@ -474,7 +472,7 @@ func (s *state) final() (*episode.Final, error) {
 	}, nil
 }
 
-func (s *state) record(action string, args map[string]any, answer result) error {
+func (s *state) recordAction(action string, args map[string]any, answer result) error {
 	if amount, ok := args["amount"].(int64); ok {
 		args["amount"] = scenarios.Cents(amount)
 	}

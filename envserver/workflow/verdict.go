@@ -19,7 +19,7 @@ func (s *state) verdict() grader.Verdict {
 		{ID: "steps", Earned: s.earnedSteps(), Offered: s.offeredSteps()},
 		{ID: "resolution", Earned: s.earnedResolution, Offered: s.offeredResolution()},
 	}
-	for _, f := range s.fined() {
+	for _, f := range s.listFines() {
 		v.Criteria = append(v.Criteria, grader.Criterion{ID: "penalty", Step: f.step, Action: f.action,
 			Earned: -f.points, Reason: f.why})
 	}

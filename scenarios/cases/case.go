@@ -61,19 +61,19 @@ type Statement struct {
 
 // Instantiate draws a case. The same salt, version and seed always give the same case.
 func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
-	out, err := c.draw(expr.NewStreamKey(salt, c.Key(), c.Version(), seed))
+	out, err := c.drawWorld(expr.NewStreamKey(salt, c.Key(), c.Version(), seed))
 	if err != nil {
 		return nil, fmt.Errorf("case %s, seed %d: %w", c.Key(), seed, err)
 	}
 	return out, nil
 }
 
-func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
+func (c *Composition) drawWorld(key expr.StreamKey) (*Case, error) {
 	w := &world{key: key, specs: c.specs, goods: c.set.goods, language: c.Language,
 		people: c.set.people[c.Language]}
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
-	for i, r := range c.requests(w) {
+	for i, r := range c.drawRequests(w) {
 		d, err := desk.DecideRequest(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func (c *Composition) draw(key expr.StreamKey) (*Case, error) {
 			out.Faults = append(out.Faults, desk.Fault{Action: f.Tool, Call: 1, Error: f.Error})
 		}
 	}
-	return out, c.write(out, w)
+	return out, c.writeTexts(out, w)
 }
 
 // build draws the records.
@@ -108,9 +108,9 @@ func (w *world) build() {
 	w.settleSince()
 }
 
-// requests are the family's and, if a modifier adds one, a second one.
-func (c *Composition) requests(w *world) []desk.Request {
-	out := []desk.Request{c.request(w, &c.family.Request)}
+// drawRequests are the family's and, if a modifier adds one, a second one.
+func (c *Composition) drawRequests(w *world) []desk.Request {
+	out := []desk.Request{c.drawRequest(w, &c.family.Request)}
 	for _, m := range c.modifiers {
 		out[0].Opened = out[0].Opened || m.Request.Opened
 		out[0].Misused = out[0].Misused || m.Request.Misused
@@ -121,13 +121,13 @@ func (c *Composition) requests(w *world) []desk.Request {
 			out[0].Reason = m.Request.Reason
 		}
 		if m.Also != nil {
-			out = append(out, c.request(w, m.Also))
+			out = append(out, c.drawRequest(w, m.Also))
 		}
 	}
 	return out
 }
 
-func (c *Composition) request(w *world, f *requestFile) desk.Request {
+func (c *Composition) drawRequest(w *world, f *requestFile) desk.Request {
 	r := desk.Request{Kind: f.Kind, OrderID: w.Orders[0].ID, SKU: w.item.SKU, Reason: f.Reason, Wish: f.Wish,
 		Opened: f.Opened, Misused: f.Misused, Answers: map[string]string{}}
 	switch f.Value {
@@ -169,14 +169,14 @@ func appendNew[T comparable](to, from []T) []T {
 	return to
 }
 
-// write adds the texts.
-func (c *Composition) write(out *Case, w *world) error {
+// writeTexts adds the texts.
+func (c *Composition) writeTexts(out *Case, w *world) error {
 	l := expr.Locales[c.Language]
 	texts := newScope(w, l)
 	if c.hides() {
 		texts.Withheld = []string{orderValue}
 	}
-	voices := c.voices()
+	voices := c.listVoices()
 	if len(voices) == 0 {
 		return fmt.Errorf("no voice of split %q has texts of the family and of every modifier", c.Split)
 	}
@@ -187,23 +187,23 @@ func (c *Composition) write(out *Case, w *world) error {
 			out.Query += " " + texts.say(t)
 		}
 	}
-	for _, topic := range c.topics() {
-		out.Answers = append(out.Answers, c.question(topic, voice, texts))
+	for _, topic := range c.listTopics() {
+		out.Answers = append(out.Answers, c.writeQuestion(topic, voice, texts))
 	}
 	for _, r := range out.Decision.Reads {
 		if r.Tool == desk.AskCustomer {
-			out.Questions = append(out.Questions, c.question(r.Key, voice, texts))
+			out.Questions = append(out.Questions, c.writeQuestion(r.Key, voice, texts))
 		}
 	}
 	if c.Tickets {
-		out.Ticket = c.ticket(out, w, texts)
+		out.Ticket = c.makeTicket(out, w, texts)
 	}
 	replies := c.set.replies[c.Language]
 	if replies == nil {
 		return fmt.Errorf("there are no replies in %q", c.Language)
 	}
 	out.Unasked, out.AskWords = replies.unasked, replies.askWords
-	if err := replies.write(out, w, l); err != nil {
+	if err := replies.writeReply(out, w, l); err != nil {
 		return err
 	}
 	return cmp.Or(texts.Err, out.setTrue())
@@ -222,9 +222,9 @@ func (c *Case) setTrue() error {
 	return nil
 }
 
-// topics are those about which the policy may require a question: the order's id, if the customer
-// leaves it out, and those of the requests.
-func (c *Composition) topics() []string {
+// listTopics are those about which the policy may require a question: the order's id, if the
+// customer leaves it out, and those of the requests.
+func (c *Composition) listTopics() []string {
 	out := desk.ListAskedTopics(c.family.Request.Kind)
 	if c.hides() {
 		out = append(out, orderValue)
@@ -237,14 +237,14 @@ func (c *Composition) topics() []string {
 	return out
 }
 
-// question returns a topic with the customer's answer. A later request is part of the answer about
-// the order.
-func (c *Composition) question(topic, voice string, texts *scope) Answer {
-	answer := c.tell(topic, voice, texts)
+// writeQuestion returns a topic with the customer's answer. A later request is part of the answer
+// about the order.
+func (c *Composition) writeQuestion(topic, voice string, texts *scope) Answer {
+	answer := c.renderAnswer(topic, voice, texts)
 	if m := c.later(); m != nil && topic == orderValue {
 		answer += " " + texts.say(m.says[c.Language][voice])
 	}
-	return Answer{Topic: topic, About: c.answer(topic).about[c.Language], Answer: answer}
+	return Answer{Topic: topic, About: c.findAnswer(topic).about[c.Language], Answer: answer}
 }
 
 // hides reports whether the customer leaves the order's id out.
@@ -270,15 +270,16 @@ func needsOrder(d *desk.Decision, id string) bool {
 	return slices.ContainsFunc(d.Reads, func(r desk.Read) bool { return r.Key == id })
 }
 
-// voices are those of the composition's split.
-func (c *Composition) voices() []string {
-	return slices.DeleteFunc(c.spoken(), func(voice string) bool {
+// listVoices are those of the composition's split.
+func (c *Composition) listVoices() []string {
+	return slices.DeleteFunc(c.listSpoken(), func(voice string) bool {
 		return (c.Split == trainSplit || c.trainVoices) != slices.Contains(c.set.train, voice)
 	})
 }
 
-// spoken are the voices in which the family and each modifier with texts have one in the language.
-func (c *Composition) spoken() []string {
+// listSpoken are the voices in which the family and each modifier with texts have one in the
+// language.
+func (c *Composition) listSpoken() []string {
 	var out []string
 	for voice := range c.family.says[c.Language] {
 		if !slices.ContainsFunc(c.modifiers, func(m *modifier) bool {
@@ -301,12 +302,12 @@ func findWording(says map[string]map[string]*expr.Text, language, voice string) 
 	return says[language][anyVoice]
 }
 
-// tell returns the customer's answer about a topic.
-func (c *Composition) tell(topic, voice string, texts *scope) string {
-	return texts.say(findWording(c.answer(topic).says, c.Language, voice))
+// renderAnswer returns the customer's answer about a topic.
+func (c *Composition) renderAnswer(topic, voice string, texts *scope) string {
+	return texts.say(findWording(c.findAnswer(topic).says, c.Language, voice))
 }
 
-func (c *Composition) answer(topic string) *answer {
+func (c *Composition) findAnswer(topic string) *answer {
 	for _, m := range c.modifiers {
 		if a := m.answers[topic]; a != nil {
 			return a

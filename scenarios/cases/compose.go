@@ -73,8 +73,8 @@ func caseID(list, family, language string, n int) string {
 	return fmt.Sprintf("%s-%02d", id, n)
 }
 
-// list reads a list of cases.
-func (s *Set) list(c *compiler, file string, f *listFile) {
+// listCases reads a list of cases.
+func (s *Set) listCases(c *compiler, file string, f *listFile) {
 	language := cmp.Or(f.Language, english)
 	for _, e := range f.Cases {
 		words := strings.Fields(e.Value)
@@ -96,7 +96,7 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 			c.failf(e.Pos, "the id of this case must be %q and have at most %d characters", want, maxID)
 			continue
 		}
-		composition, err := s.compose(family, words[2:], language, f.As != "")
+		composition, err := s.composeCase(family, words[2:], language, f.As != "")
 		if err != nil {
 			c.failf(e.Pos, "%v", err)
 			continue
@@ -108,7 +108,7 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 			c.failf(e.Pos, "there is no split %q", words[1])
 			continue
 		}
-		if len(composition.voices()) == 0 {
+		if len(composition.listVoices()) == 0 {
 			c.failf(e.Pos, "family %s has no text in %q by a voice of split %s", family, language, words[1])
 			continue
 		}
@@ -116,9 +116,9 @@ func (s *Set) list(c *compiler, file string, f *listFile) {
 	}
 }
 
-// compose returns the composition of a family and modifiers. It fails if one doesn't exist, or if
-// they don't go together.
-func (s *Set) compose(familyID string, modifierIDs []string, language string, tickets bool) (*Composition, error) {
+// composeCase returns the composition of a family and modifiers. It fails if one doesn't exist, or
+// if they don't go together.
+func (s *Set) composeCase(familyID string, modifierIDs []string, language string, tickets bool) (*Composition, error) {
 	i := slices.IndexFunc(s.families, func(f *family) bool { return f.Metadata.ID == familyID })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no family %q%s", familyID, source.SuggestWord(familyID, s.Families()))
@@ -146,8 +146,8 @@ func (s *Set) compose(familyID string, modifierIDs []string, language string, ti
 	if len(f.says[language]) == 0 {
 		return nil, fmt.Errorf("family %s has no texts in %q", familyID, language)
 	}
-	c := s.composition(f, chosen, language)
-	if len(c.spoken()) == 0 {
+	c := s.newComposition(f, chosen, language)
+	if len(c.listSpoken()) == 0 {
 		return nil, fmt.Errorf("no voice has texts in %q of family %s and of each modifier with texts", language,
 			familyID)
 	}
@@ -155,7 +155,7 @@ func (s *Set) compose(familyID string, modifierIDs []string, language string, ti
 	return c, nil
 }
 
-func (s *Set) composition(f *family, chosen []*modifier, language string) *Composition {
+func (s *Set) newComposition(f *family, chosen []*modifier, language string) *Composition {
 	c := &Composition{Family: f.Metadata.ID, Language: language, Split: trainSplit, family: f, modifiers: chosen,
 		specs: maps.Clone(f.specs), set: s}
 	for _, m := range chosen {
@@ -170,16 +170,16 @@ func (s *Set) composition(f *family, chosen []*modifier, language string) *Compo
 func (s *Set) All(most int, language string) iter.Seq[*Composition] {
 	return func(yield func(*Composition) bool) {
 		for _, f := range s.families {
-			if !s.visit(f, language, nil, most, yield) {
+			if !s.visitAll(f, language, nil, most, yield) {
 				return
 			}
 		}
 	}
 }
 
-func (s *Set) visit(f *family, language string, chosen []*modifier, most int, yield func(*Composition) bool) bool {
-	c := s.composition(f, chosen, language)
-	if len(c.spoken()) == 0 {
+func (s *Set) visitAll(f *family, language string, chosen []*modifier, most int, yield func(*Composition) bool) bool {
+	c := s.newComposition(f, chosen, language)
+	if len(c.listSpoken()) == 0 {
 		return true
 	}
 	if !yield(c) {
@@ -194,7 +194,7 @@ func (s *Set) visit(f *family, language string, chosen []*modifier, most int, yi
 	}
 	for _, m := range f.modifiers[from:] {
 		next := append(slices.Clone(chosen), m)
-		if isCompatible(next) && !s.visit(f, language, next, most, yield) {
+		if isCompatible(next) && !s.visitAll(f, language, next, most, yield) {
 			return false
 		}
 	}

@@ -75,19 +75,20 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 			families = append(families, decodeFile[familyFile](d, f.Root))
 		case "CaseModifier":
 			m := decodeFile[modifierFile](d, f.Root)
-			s.modifiers[m.Metadata.ID] = &modifier{m, c.specs(m.World), c.answers(m.Answers), c.wordings(m.Says)}
+			s.modifiers[m.Metadata.ID] = &modifier{m, c.compileSpecs(m.World), c.compileAnswers(m.Answers),
+				c.compileWordings(m.Says)}
 			if m.Also != nil {
-				c.request(m.Also)
+				c.checkRequest(m.Also)
 			}
 			if m.Later && (m.Also == nil || !m.Hides) {
 				c.failf(m.Metadata.Pos, "later needs also, and hides_order: true so that there is a question to answer")
 			}
-			c.faults(m.Faults)
+			c.checkFaults(m.Faults)
 		case "CaseList":
 			lists[f.Name] = decodeFile[listFile](d, f.Root)
 		case "CaseReplies":
 			r := decodeFile[repliesFile](d, f.Root)
-			s.replies[r.Metadata.ID] = c.replies(r)
+			s.replies[r.Metadata.ID] = c.compileReplies(r)
 		default:
 			c.failf(source.Position{File: f.Name, Line: 1},
 				"kind is CaseWorld, CaseFamily, CaseModifier, CaseReplies or CaseList, got %q", kind)
@@ -95,13 +96,13 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 		c.errs = append(c.errs, d.Errs...)
 	}
 	for _, f := range families {
-		s.families = append(s.families, s.family(c, f))
+		s.families = append(s.families, s.compileFamily(c, f))
 	}
 	slices.SortFunc(s.families, func(a, b *family) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
 	s.checkLanguages(c)
 	if len(c.errs) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			s.list(c, name, lists[name])
+			s.listCases(c, name, lists[name])
 		}
 	}
 	return s, errors.Join(c.errs...)
@@ -127,18 +128,18 @@ func (s *Set) readWorld(c *compiler, w *worldFile) {
 	s.goods.Addresses, s.goods.Carriers = w.Addresses, w.Carriers
 	s.goods.Plans = map[string]string{"basic": w.Plans.Basic, "plus": w.Plans.Plus, "max": w.Plans.Max}
 	s.goods.kinds = map[string]map[string][]string{
-		"standard":   c.products("standard", w.Products.Standard),
-		"final_sale": c.products("final_sale", w.Products.FinalSale),
-		"custom":     c.products("custom", w.Products.Custom),
-		"hygiene":    c.products("hygiene", w.Products.Hygiene),
+		"standard":   c.compileProducts("standard", w.Products.Standard),
+		"final_sale": c.compileProducts("final_sale", w.Products.FinalSale),
+		"custom":     c.compileProducts("custom", w.Products.Custom),
+		"hygiene":    c.compileProducts("hygiene", w.Products.Hygiene),
 	}
-	s.answers, s.train, s.heldOut = c.answers(w.Answers), w.Voices.Train, w.Voices.Test
+	s.answers, s.train, s.heldOut = c.compileAnswers(w.Answers), w.Voices.Train, w.Voices.Test
 }
 
-func (s *Set) family(c *compiler, f *familyFile) *family {
-	out := &family{familyFile: f, specs: c.specs(f.World), says: c.wordings(f.Says)}
-	c.request(&f.Request)
-	out.modifiers = s.named(c, f, f.Modifiers, false)
+func (s *Set) compileFamily(c *compiler, f *familyFile) *family {
+	out := &family{familyFile: f, specs: c.compileSpecs(f.World), says: c.compileWordings(f.Says)}
+	c.checkRequest(&f.Request)
+	out.modifiers = s.findModifiers(c, f, f.Modifiers, false)
 	if f.Ticket != nil {
 		out.ticket = s.ticketParts(c, f)
 	}
@@ -148,9 +149,9 @@ func (s *Set) family(c *compiler, f *familyFile) *family {
 	return out
 }
 
-// named returns the modifiers of a list of a family's, sorted: those for tickets alone, or the
-// others.
-func (s *Set) named(c *compiler, f *familyFile, ids []string, situations bool) []*modifier {
+// findModifiers returns the modifiers of a list of a family's, sorted: those for tickets alone, or
+// the others.
+func (s *Set) findModifiers(c *compiler, f *familyFile, ids []string, situations bool) []*modifier {
 	var out []*modifier
 	for _, id := range ids {
 		switch m := s.modifiers[id]; {
@@ -168,13 +169,13 @@ func (s *Set) named(c *compiler, f *familyFile, ids []string, situations bool) [
 	return out
 }
 
-func (c *compiler) request(r *requestFile) {
+func (c *compiler) checkRequest(r *requestFile) {
 	if !slices.Contains(desk.ListKinds(), r.Kind) {
 		c.failf(r.Pos, "request.kind is one of %s, got %q", strings.Join(desk.ListKinds(), ", "), r.Kind)
 	}
 }
 
-func (c *compiler) faults(files []faultFile) {
+func (c *compiler) checkFaults(files []faultFile) {
 	for _, f := range files {
 		if tools := desk.ListToolNames(false); !slices.Contains(tools, f.Tool) || f.Tool == desk.RespondUser {
 			c.failf(f.Pos, "tool is one of %s, and not %s, got %q", strings.Join(tools, ", "), desk.RespondUser, f.Tool)
@@ -182,7 +183,7 @@ func (c *compiler) faults(files []faultFile) {
 	}
 }
 
-func (c *compiler) specs(files source.Ordered[specFile]) map[string]*spec {
+func (c *compiler) compileSpecs(files source.Ordered[specFile]) map[string]*spec {
 	out := map[string]*spec{}
 	for i := range files {
 		s, err := files[i].Value.compile(files[i].Name)
@@ -195,10 +196,10 @@ func (c *compiler) specs(files source.Ordered[specFile]) map[string]*spec {
 	return out
 }
 
-func (c *compiler) wordings(files wordings) map[string]map[string]*expr.Text {
+func (c *compiler) compileWordings(files wordings) map[string]map[string]*expr.Text {
 	out := map[string]map[string]*expr.Text{}
 	for _, language := range files {
-		c.language(language.Name, language.Pos)
+		c.checkCode(language.Name, language.Pos)
 		out[language.Name] = map[string]*expr.Text{}
 		for _, voice := range language.Value {
 			out[language.Name][voice.Name] = c.compileText(language.Name, voice.Value)
@@ -207,17 +208,17 @@ func (c *compiler) wordings(files wordings) map[string]map[string]*expr.Text {
 	return out
 }
 
-func (c *compiler) answers(files source.Ordered[answerFile]) map[string]*answer {
+func (c *compiler) compileAnswers(files source.Ordered[answerFile]) map[string]*answer {
 	out := map[string]*answer{}
 	for _, f := range files {
 		about := map[string][]string{}
 		for _, words := range f.Value.About {
-			c.language(words.Name, words.Pos)
+			c.checkCode(words.Name, words.Pos)
 			if about[words.Name] = words.Value; len(words.Value) == 0 {
 				c.failf(words.Pos, "about needs at least one word")
 			}
 		}
-		out[f.Name] = &answer{about: about, says: c.wordings(f.Value.Says), pos: f.Pos}
+		out[f.Name] = &answer{about: about, says: c.compileWordings(f.Value.Says), pos: f.Pos}
 	}
 	return out
 }

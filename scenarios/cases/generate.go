@@ -119,7 +119,7 @@ func (s *Set) ticketsOf(f *family, o Options, most, turn int) ([]*Composition, e
 			if m := situations[(i+round+turn)%len(situations)]; m != nil {
 				with = append(with, m)
 			}
-			t := s.composition(f, with, o.Language)
+			t := s.newComposition(f, with, o.Language)
 			t.Split, t.Difficulty, t.Tickets = c.Split, c.Difficulty, true
 			out = append(out, t)
 		}
@@ -134,10 +134,10 @@ func (s *Set) shownAsTickets(f *family, o Options, most int) ([]*Composition, er
 		if i == maxMeasured || len(out) == most {
 			break
 		}
-		if c.Split = o.split(c); len(c.voices()) == 0 || slices.ContainsFunc(c.modifiers, (*modifier).ofTools) {
+		if c.Split = o.split(c); len(c.listVoices()) == 0 || slices.ContainsFunc(c.modifiers, (*modifier).ofTools) {
 			continue
 		}
-		m, err := c.measure()
+		m, err := c.measureCase()
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func (m *modifier) ofTools() bool { return m.Hides || len(m.Faults) > 0 }
 // first.
 func (s *Set) candidates(f *family, o Options) []*Composition {
 	var all []*Composition
-	s.visit(f, o.Language, nil, maxModifiers, func(c *Composition) bool {
+	s.visitAll(f, o.Language, nil, maxModifiers, func(c *Composition) bool {
 		all = append(all, c)
 		return true
 	})
@@ -172,13 +172,13 @@ func (s *Set) generate(f *family, o Options) ([]*Composition, error) {
 	count, distracted := map[string]int{}, 0
 	var out []*Composition
 	for i, c := range s.candidates(f, o) {
-		if c.Split = o.split(c); len(c.voices()) == 0 {
+		if c.Split = o.split(c); len(c.listVoices()) == 0 {
 			continue
 		}
 		if i == maxMeasured || min(count["easy"], count["medium"], count["hard"]) == o.PerDifficulty {
 			break
 		}
-		m, err := c.measure()
+		m, err := c.measureCase()
 		if err != nil {
 			return nil, err
 		}
@@ -225,20 +225,20 @@ type measured struct {
 	matters, distracts bool
 }
 
-func (c *Composition) measure() (measured, error) {
+func (c *Composition) measureCase() (measured, error) {
 	var counts []int
 	changes, differs := make([]bool, len(c.modifiers)), make([]bool, len(c.modifiers))
 	for seed := range int64(sampled) {
 		key := expr.NewStreamKey("measure", c.Family, 0, seed)
-		whole, err := c.draw(key)
+		whole, err := c.drawWorld(key)
 		if err != nil {
 			return measured{}, err
 		}
 		counts = append(counts, len(whole.Decision.Reads)+len(whole.Decision.Effects)+1)
 		for i := range c.modifiers {
-			less := c.set.composition(c.family, slices.Delete(slices.Clone(c.modifiers), i, i+1), c.Language)
+			less := c.set.newComposition(c.family, slices.Delete(slices.Clone(c.modifiers), i, i+1), c.Language)
 			less.Split = c.Split
-			other, err := less.draw(key)
+			other, err := less.drawWorld(key)
 			if err != nil {
 				return measured{}, err
 			}

@@ -12,20 +12,20 @@ import (
 // english is the language of a list that names none.
 const english = "en"
 
-// language checks the code of a language.
-func (c *compiler) language(code string, at source.Position) {
+// checkCode checks the code of a language.
+func (c *compiler) checkCode(code string, at source.Position) {
 	if expr.Locales[code] == nil {
 		c.failf(at, "there is no language %q: it is one of %s", code,
 			strings.Join(slices.Sorted(maps.Keys(expr.Locales)), ", "))
 	}
 }
 
-// products returns the names of the products of a kind by language. A seed chooses a position in
-// the list, so all lists name the same products in the same order.
-func (c *compiler) products(kind string, files byLanguage) map[string][]string {
+// compileProducts returns the names of the products of a kind by language. A seed chooses a
+// position in the list, so all lists name the same products in the same order.
+func (c *compiler) compileProducts(kind string, files byLanguage) map[string][]string {
 	out := map[string][]string{}
 	for _, names := range files {
-		c.language(names.Name, names.Pos)
+		c.checkCode(names.Name, names.Pos)
 		out[names.Name] = names.Value
 		if first := files[0]; len(names.Value) != len(first.Value) {
 			c.failf(names.Pos, "products.%s has %d names in %q and %d in %q: name the same products in the same order",

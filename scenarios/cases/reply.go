@@ -24,12 +24,12 @@ type replies struct {
 	words                    map[string]string
 }
 
-func (c *compiler) replies(f *repliesFile) *replies {
+func (c *compiler) compileReplies(f *repliesFile) *replies {
 	r := &replies{greetings: c.compileAll(f.Metadata.ID, f.Greeting),
 		closings: c.compileAll(f.Metadata.ID, f.Closing), unasked: f.Unasked, second: f.Second,
 		worried: f.Worried, askWords: f.AskWords,
 		outcomes: map[string]*expr.Text{}, slots: map[string]slotFile{}, words: map[string]string{}}
-	if c.language(f.Metadata.ID, f.Metadata.Pos); len(f.AskWords) == 0 {
+	if c.checkCode(f.Metadata.ID, f.Metadata.Pos); len(f.AskWords) == 0 {
 		c.failf(f.Metadata.Pos, "ask_words has at least one word")
 	}
 	if len(f.Greeting) == 0 || len(f.Closing) == 0 {
@@ -51,8 +51,8 @@ func (c *compiler) replies(f *repliesFile) *replies {
 	return r
 }
 
-// write sets the facts and the reply: a part about each request.
-func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
+// writeReply sets the facts and the reply: a part about each request.
+func (r *replies) writeReply(out *Case, w *world, l *expr.Locale) error {
 	for _, f := range out.Decision.Facts {
 		slot, ok := r.slots[f.Slot]
 		if !ok {
@@ -62,7 +62,7 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		if err != nil {
 			return err
 		}
-		value := r.text(f, slot, l)
+		value := r.formatValue(f, slot, l)
 		out.Facts = append(out.Facts,
 			Statement{Slot: f.Slot, Value: value, What: what, Stated: cmp.Or(f.Word(), value)})
 	}
@@ -73,7 +73,7 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 		b.WriteString(" " + r.worried)
 	}
 	for i := range out.Decisions {
-		outcome, values, err := r.about(&out.Decisions[i], l)
+		outcome, values, err := r.describeDecision(&out.Decisions[i], l)
 		if err != nil {
 			return err
 		}
@@ -91,9 +91,9 @@ func (r *replies) write(out *Case, w *world, l *expr.Locale) error {
 	return texts.Err
 }
 
-// about returns the sentences about a decision: those of its outcome, and one for each value that
-// these don't contain.
-func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values string, err error) {
+// describeDecision returns the sentences about a decision: those of its outcome, and one for each
+// value that these don't contain.
+func (r *replies) describeDecision(d *desk.Decision, l *expr.Locale) (outcome, values string, err error) {
 	words := r.outcomes[d.Outcome]
 	if words == nil {
 		return "", "", fmt.Errorf("the replies have no words for the outcome %q", d.Outcome)
@@ -108,7 +108,7 @@ func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values strin
 	var rest strings.Builder
 	for _, f := range d.Facts {
 		slot := r.slots[f.Slot]
-		value := r.text(f, slot, l)
+		value := r.formatValue(f, slot, l)
 		if placed[f.Slot] && texts.Vals[f.Slot] == nil {
 			texts.Vals[f.Slot] = types.String(value)
 		} else {
@@ -122,8 +122,8 @@ func (r *replies) about(d *desk.Decision, l *expr.Locale) (outcome, values strin
 	return outcome, rest.String(), nil
 }
 
-// text is the text of a value.
-func (r *replies) text(f desk.Fact, slot slotFile, l *expr.Locale) string {
+// formatValue is the text of a value.
+func (r *replies) formatValue(f desk.Fact, slot slotFile, l *expr.Locale) string {
 	switch {
 	case f.Amount != 0:
 		return l.Money(int64(f.Amount))

@@ -35,7 +35,7 @@ type ticketParts struct {
 type subjects struct{ train, test []*expr.Text }
 
 func (s *Set) ticketParts(c *compiler, f *familyFile) *ticketParts {
-	out := &ticketParts{situations: s.named(c, f, f.Ticket.Situations, true), subjects: map[string]*subjects{}}
+	out := &ticketParts{situations: s.findModifiers(c, f, f.Ticket.Situations, true), subjects: map[string]*subjects{}}
 	for _, topic := range f.Ticket.Answers {
 		if s.answers[topic] == nil {
 			c.failf(f.Metadata.Pos, "ticket.answers: there is no answer about %q", topic)
@@ -62,23 +62,23 @@ func (c *compiler) compileAll(language string, raw []source.Raw) []*expr.Text {
 // Category is that of the tickets of the composition's family.
 func (c *Composition) Category() string { return c.family.Ticket.Category }
 
-// ticket writes what only a ticket has.
-func (c *Composition) ticket(out *Case, w *world, texts *scope) *Ticket {
+// makeTicket writes what only a ticket has.
+func (c *Composition) makeTicket(out *Case, w *world, texts *scope) *Ticket {
 	f := c.family.Ticket
-	t := &Ticket{Situation: c.situation(out), Category: f.Category, Alternates: f.Alternates}
+	t := &Ticket{Situation: c.makeSituation(out), Category: f.Category, Alternates: f.Alternates}
 	from := c.family.ticket.subjects[c.Language].test
 	if slices.Contains(c.set.train, out.Voice) {
 		from = c.family.ticket.subjects[c.Language].train
 	}
 	t.Subject = texts.say(pickItem(w, "subject", from))
 	for _, topic := range f.Answers {
-		t.Answers = append(t.Answers, c.tell(topic, out.Voice, texts))
+		t.Answers = append(t.Answers, c.renderAnswer(topic, out.Voice, texts))
 	}
 	return t
 }
 
-// situation joins those of the requests and what the message says.
-func (c *Composition) situation(out *Case) triage.Situation {
+// makeSituation joins those of the requests and what the message says.
+func (c *Composition) makeSituation(out *Case) triage.Situation {
 	var s triage.Situation
 	for _, r := range out.Requests {
 		of := desk.AssessSituation(desk.Desk{Now: out.Now, Policy: out.Policy, Records: &out.Records}, r)

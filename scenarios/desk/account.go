@@ -1,7 +1,7 @@
 package desk
 
-// subscription returns the customer's subscription. look_up_customer shows it.
-func (d *decider) subscription() *Subscription {
+// readSubscription returns the customer's subscription. look_up_customer shows it.
+func (d *decider) readSubscription() *Subscription {
 	if len(d.Records.Subscriptions) == 0 {
 		d.failf("the customer has no subscription")
 		return &Subscription{}
@@ -9,22 +9,22 @@ func (d *decider) subscription() *Subscription {
 	return &d.Records.Subscriptions[0]
 }
 
-// cancelSubscription decides about a subscription that isn't wanted any more.
-func (d *decider) cancelSubscription() {
-	s := d.subscription()
+// decideSubscription decides about a subscription that isn't wanted any more.
+func (d *decider) decideSubscription() {
+	s := d.readSubscription()
 	if !s.Used && !d.passed(addDays(s.Renewed, d.Policy.CancelDays)) {
-		d.cite("SUB-1")
+		d.citeRules("SUB-1")
 		d.repay(s.ID, s.Price, "renewal_refunded")
 		return
 	}
-	d.cite("SUB-2")
-	d.end("runs_out", Fact{Slot: "until_day", Day: startOfDay(s.Until)})
+	d.citeRules("SUB-2")
+	d.setOutcome("runs_out", Fact{Slot: "until_day", Day: startOfDay(s.Until)})
 }
 
-// downgrade decides about a change to the cheaper plan that Value names.
-func (d *decider) downgrade() {
-	s := d.subscription()
-	d.cite("SUB-3")
+// decideDowngrade decides about a change to the cheaper plan that Value names.
+func (d *decider) decideDowngrade() {
+	s := d.readSubscription()
+	d.citeRules("SUB-3")
 	for _, p := range s.Others {
 		if p.Name == d.Value {
 			left := int64(startOfDay(s.Until).Sub(startOfDay(d.Now)).Hours() / 24)
@@ -35,34 +35,34 @@ func (d *decider) downgrade() {
 	d.failf("there is no plan %q", d.Value)
 }
 
-// outage decides about an interruption of the service.
-func (d *decider) outage() {
-	s := d.subscription()
-	d.cite("SUB-4")
+// decideOutage decides about an interruption of the service.
+func (d *decider) decideOutage() {
+	s := d.readSubscription()
+	d.citeRules("SUB-4")
 	if len(d.Records.Outages) == 0 {
 		d.failf("there was no outage")
 		return
 	}
 	o := d.Records.Outages[len(d.Records.Outages)-1]
 	if o.Hours < d.Policy.OutageHours {
-		d.end("outage_too_short", Fact{Slot: "outage_hours", Days: d.Policy.OutageHours})
+		d.setOutcome("outage_too_short", Fact{Slot: "outage_hours", Days: d.Policy.OutageHours})
 		return
 	}
 	amount := s.Price * Cents((o.Hours+23)/24) / 30
-	if d.customer().Level == "business" {
+	if d.readCustomer().Level == "business" {
 		amount = s.Price * 2 * Cents((o.Hours+23)/24) / 30
 	}
 	d.credit("", amount, "outage_credited")
 }
 
-// ofOwner decides about requests that only the owner of the account may make.
-func (d *decider) ofOwner() {
+// decideAccount decides about requests that only the owner of the account may make.
+func (d *decider) decideAccount() {
 	switch {
-	case !d.customer().Verified:
-		d.hand("trust", "ACC-1")
+	case !d.readCustomer().Verified:
+		d.handOver("trust", "ACC-1")
 	case d.Kind == "data_request":
-		d.hand("privacy", "ACC-2")
+		d.handOver("privacy", "ACC-2")
 	default:
-		d.hand("trust", "ACC-2")
+		d.handOver("trust", "ACC-2")
 	}
 }

@@ -103,8 +103,8 @@ func (r *Records) Apply(e Effect) (done string, record any) { return FindTool(e.
 
 const noAmount = "amount is missing or no sum of money"
 
-// unpayable returns why a refund can't be assigned to one payment, "" if it can.
-func (r *Records) unpayable(e *Effect) string {
+// checkRefund returns why a refund can't be assigned to one payment, "" if it can.
+func (r *Records) checkRefund(e *Effect) string {
 	if e.Amount <= 0 {
 		return noAmount
 	}
@@ -127,45 +127,45 @@ func (r *Records) unpayable(e *Effect) string {
 	return ""
 }
 
-func (r *Records) refund(e *Effect) (done string, record any) {
+func (r *Records) applyRefund(e *Effect) (done string, record any) {
 	made := Refund{ID: fmt.Sprintf("RF-%d", len(r.Refunds)+1), OrderID: e.OrderID, PaymentID: e.PaymentID,
 		Amount: e.Amount}
 	r.Refunds = append(r.Refunds, made)
 	return fmt.Sprintf("refunded $%s", e.Amount), made
 }
 
-// uncreditable returns why credit can't be given, "" if it can. It needn't be for an order.
-func (r *Records) uncreditable(e *Effect) string {
+// checkCredit returns why credit can't be given, "" if it can. It needn't be for an order.
+func (r *Records) checkCredit(e *Effect) string {
 	if e.Amount <= 0 {
 		return noAmount
 	}
 	if e.OrderID == "" {
 		return ""
 	}
-	return r.unordered(e)
+	return r.checkCancel(e)
 }
 
-func (r *Records) credit(e *Effect) (done string, record any) {
+func (r *Records) applyCredit(e *Effect) (done string, record any) {
 	made := Credit{ID: fmt.Sprintf("CR-%d", len(r.Credits)+1), OrderID: e.OrderID, Amount: e.Amount}
 	r.Credits = append(r.Credits, made)
 	return fmt.Sprintf("credited $%s", e.Amount), made
 }
 
-// unordered returns that there is no such order, "" if there is.
-func (r *Records) unordered(e *Effect) string {
+// checkCancel returns that there is no such order, "" if there is.
+func (r *Records) checkCancel(e *Effect) string {
 	if r.ShowOrder(e.OrderID) == nil {
 		return fmt.Sprintf("there is no order %q", e.OrderID)
 	}
 	return ""
 }
 
-func (r *Records) cancel(e *Effect) (done string, record any) {
+func (r *Records) applyCancel(e *Effect) (done string, record any) {
 	r.ShowOrder(e.OrderID).Status = "cancelled"
 	return fmt.Sprintf("order %s is cancelled", e.OrderID), nil
 }
 
-func (r *Records) irreplaceable(e *Effect) string {
-	if problem := r.unordered(e); problem != "" {
+func (r *Records) checkReplace(e *Effect) string {
+	if problem := r.checkCancel(e); problem != "" {
 		return problem
 	}
 	if !slices.ContainsFunc(r.ShowOrder(e.OrderID).Items, func(it Item) bool { return it.SKU == e.SKU }) {
@@ -174,32 +174,32 @@ func (r *Records) irreplaceable(e *Effect) string {
 	return ""
 }
 
-// replace changes no record: the parcel of a new item leaves after the episode.
-func (r *Records) replace(e *Effect) (done string, record any) {
+// applyReplace changes no record: the parcel of a new item leaves after the episode.
+func (r *Records) applyReplace(e *Effect) (done string, record any) {
 	return fmt.Sprintf("item %s of order %s is sent again", e.SKU, e.OrderID), nil
 }
 
-func (r *Records) unaddressed(e *Effect) string {
-	problem := r.unordered(e)
+func (r *Records) checkReaddress(e *Effect) string {
+	problem := r.checkCancel(e)
 	if problem == "" && e.Address == "" {
 		return "address is missing"
 	}
 	return problem
 }
 
-func (r *Records) readdress(e *Effect) (done string, record any) {
+func (r *Records) applyReaddress(e *Effect) (done string, record any) {
 	r.ShowOrder(e.OrderID).Address = e.Address
 	return fmt.Sprintf("order %s goes to %s", e.OrderID, e.Address), nil
 }
 
-func (r *Records) unassigned(e *Effect) string {
+func (r *Records) checkEscalate(e *Effect) string {
 	if e.Team == "" {
 		return "team is missing"
 	}
 	return ""
 }
 
-func (r *Records) escalate(e *Effect) (done string, record any) {
+func (r *Records) applyEscalate(e *Effect) (done string, record any) {
 	made := Escalation{ID: fmt.Sprintf("CASE-%d", len(r.Cases)+1), Team: e.Team, OrderID: e.OrderID, Reason: e.Reason}
 	r.Cases = append(r.Cases, made)
 	return "handed over to " + e.Team, made

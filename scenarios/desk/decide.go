@@ -28,16 +28,17 @@ type decider struct {
 // kinds are the requests that the policy decides.
 var kinds = sync.OnceValue(func() map[string]func(*decider) {
 	return map[string]func(*decider){
-		"return": (*decider).returns, "return_deadline": (*decider).returnDeadline,
-		"damaged": (*decider).damaged, "defective": (*decider).defective, "wrong_item": (*decider).wrongItem,
+		"return": (*decider).decideReturn, "return_deadline": (*decider).returnDeadline,
+		"damaged": (*decider).decideDamage, "defective": (*decider).decideDefect, "wrong_item": (*decider).wrongItem,
 		"warranty_end": (*decider).warrantyEnd,
-		"parcel":       (*decider).parcel, "not_found": (*decider).notFound, "late": (*decider).late,
-		"address": (*decider).readdress, "partial": (*decider).partial, "duties": (*decider).duties,
+		"parcel":       (*decider).decideParcel, "not_found": (*decider).notFound, "late": (*decider).decideDelay,
+		"address": (*decider).decideAddress, "partial": (*decider).decidePartial, "duties": (*decider).decideDuties,
 		"double_charge": (*decider).doubleCharge, "refund_status": (*decider).refundStatus,
-		"cancel": (*decider).cancel, "price_drop": (*decider).priceDrop, "coupon": (*decider).coupon,
-		"cancel_subscription": (*decider).cancelSubscription, "downgrade": (*decider).downgrade,
-		"outage":       (*decider).outage,
-		"data_request": (*decider).ofOwner, "email_change": (*decider).ofOwner, "merge": (*decider).ofOwner,
+		"cancel": (*decider).cancel, "price_drop": (*decider).priceDrop, "coupon": (*decider).decideCoupon,
+		"cancel_subscription": (*decider).decideSubscription, "downgrade": (*decider).decideDowngrade,
+		"outage":       (*decider).decideOutage,
+		"data_request": (*decider).decideAccount, "email_change": (*decider).decideAccount,
+		"merge": (*decider).decideAccount,
 	}
 })
 
@@ -66,11 +67,11 @@ func DecideRequest(desk Desk, r Request) (Decision, error) {
 		return d.out, fmt.Errorf("the policy has no rules for a request of kind %q: it is one of %q", r.Kind,
 			ListKinds())
 	}
-	switch d.customer(); {
+	switch d.readCustomer(); {
 	case d.Records.Customer.Hold != "":
-		d.hand("security", "ACC-3")
-	case d.aboutOrder() && !d.owned():
-		d.hand("trust", "ACC-4")
+		d.handOver("security", "ACC-3")
+	case d.aboutOrder() && !d.ownsOrder():
+		d.handOver("trust", "ACC-4")
 	default:
 		handle(d)
 	}
@@ -93,10 +94,10 @@ func (d *decider) failf(format string, args ...any) {
 	}
 }
 
-// cite notes the rules that are applied. Their topics have to be read.
-func (d *decider) cite(rules ...string) {
+// citeRules notes the rules that are applied. Their topics have to be read.
+func (d *decider) citeRules(rules ...string) {
 	for _, rule := range rules {
-		d.topic(TopicOf(rule))
+		d.readTopic(TopicOf(rule))
 		if !slices.Contains(d.out.Rules, rule) {
 			d.out.Rules = append(d.out.Rules, rule)
 		}
@@ -110,43 +111,43 @@ func TopicOf(rule string) string {
 		"SUB": "subscriptions", "ACC": "accounts", "AUT": "authority"}[prefix]
 }
 
-func (d *decider) end(outcome string, facts ...Fact) {
+func (d *decider) setOutcome(outcome string, facts ...Fact) {
 	d.out.Outcome = outcome
 	d.out.Facts = append(d.out.Facts, facts...)
 }
 
-func (d *decider) effect(e Effect) { d.out.Effects = append(d.out.Effects, e) }
+func (d *decider) addEffect(e Effect) { d.out.Effects = append(d.out.Effects, e) }
 
-// hand escalates: a team takes the case over, and nothing else is changed.
-func (d *decider) hand(team, rule string) {
-	d.cite(rule, "AUT-8")
+// handOver escalates: a team takes the case over, and nothing else is changed.
+func (d *decider) handOver(team, rule string) {
+	d.citeRules(rule, "AUT-8")
 	d.out.Effects = nil
-	d.effect(Effect{Tool: Escalating, Team: team})
+	d.addEffect(Effect{Tool: Escalating, Team: team})
 	d.out.Facts, d.out.Handed = nil, rule
-	d.end("to_"+team, Fact{Slot: "team", Text: team},
+	d.setOutcome("to_"+team, Fact{Slot: "team", Text: team},
 		Fact{Slot: "answer_day", Day: addBusinessDays(d.Now, d.Policy.TeamDays)})
 }
 
 // The methods below read.
 
-func (d *decider) read(tool, key string) {
+func (d *decider) noteRead(tool, key string) {
 	if r := (Read{tool, key}); !slices.Contains(d.out.Reads, r) {
 		d.out.Reads = append(d.out.Reads, r)
 	}
 }
 
-func (d *decider) topic(name string) { d.read(LookUpPolicy, name) }
+func (d *decider) readTopic(name string) { d.noteRead(LookUpPolicy, name) }
 
-func (d *decider) customer() *Customer {
-	d.read(LookUpCustomer, "")
+func (d *decider) readCustomer() *Customer {
+	d.noteRead(LookUpCustomer, "")
 	return &d.Records.Customer
 }
 
-// owned reports whether the order is the customer's, as far as it exists.
-func (d *decider) owned() bool {
-	o := d.order()
+// ownsOrder reports whether the order is the customer's, as far as it exists.
+func (d *decider) ownsOrder() bool {
+	o := d.readOrder()
 	if slices.Contains(d.Records.Customer.Merged, o.Owner) {
-		d.cite("ACC-4")
+		d.citeRules("ACC-4")
 	}
 	return d.err != nil || d.Records.Customer.owns(o)
 }
@@ -154,9 +155,9 @@ func (d *decider) owned() bool {
 // owns reports whether the order is of one of the customer's accounts.
 func (c *Customer) owns(o *Order) bool { return o.Owner == c.ID || slices.Contains(c.Merged, o.Owner) }
 
-// order returns the order of the request.
-func (d *decider) order() *Order {
-	d.read(CheckOrder, d.OrderID)
+// readOrder returns the order of the request.
+func (d *decider) readOrder() *Order {
+	d.noteRead(CheckOrder, d.OrderID)
 	for i := range d.Records.Orders {
 		if d.Records.Orders[i].ID == d.OrderID {
 			return &d.Records.Orders[i]
@@ -166,9 +167,9 @@ func (d *decider) order() *Order {
 	return &Order{Items: []Item{{}}}
 }
 
-// item returns the item of the request, or the order's first one.
-func (d *decider) item() *Item {
-	o := d.order()
+// readItem returns the item of the request, or the order's first one.
+func (d *decider) readItem() *Item {
+	o := d.readOrder()
 	for i := range o.Items {
 		if d.SKU == "" || o.Items[i].SKU == d.SKU {
 			return &o.Items[i]
@@ -178,9 +179,9 @@ func (d *decider) item() *Item {
 	return &Item{}
 }
 
-// payments returns the payments of an order or a subscription.
-func (d *decider) payments(id string) []Payment {
-	d.read(CheckPayment, id)
+// readPayments returns the payments of an order or a subscription.
+func (d *decider) readPayments(id string) []Payment {
+	d.noteRead(CheckPayment, id)
 	var out []Payment
 	for _, p := range d.Records.Payments {
 		if p.OrderID == id {
@@ -190,9 +191,9 @@ func (d *decider) payments(id string) []Payment {
 	return out
 }
 
-// shipment returns the parcel of the request's item, or the order's only one.
-func (d *decider) shipment() *Shipment {
-	d.read(CheckShipment, d.OrderID)
+// readShipment returns the parcel of the request's item, or the order's only one.
+func (d *decider) readShipment() *Shipment {
+	d.noteRead(CheckShipment, d.OrderID)
 	for i := range d.Records.Shipments {
 		s := &d.Records.Shipments[i]
 		if s.OrderID == d.OrderID && (d.SKU == "" || slices.Contains(s.Contents, d.SKU)) {
@@ -203,11 +204,11 @@ func (d *decider) shipment() *Shipment {
 	return &Shipment{}
 }
 
-func (d *decider) ask(about string) {
+func (d *decider) askAbout(about string) {
 	if d.Answers[about] == "" {
 		d.failf("the request has no answer about %q", about)
 	}
-	d.read(AskCustomer, about)
+	d.noteRead(AskCustomer, about)
 }
 
 // The methods and functions below compute times. All days are UTC.

@@ -10,9 +10,9 @@ import (
 
 // chargedBack hands the case to finance if a payment of the order is charged back.
 func (d *decider) chargedBack(id string) bool {
-	for _, p := range d.payments(id) {
+	for _, p := range d.readPayments(id) {
 		if p.Status == "charged_back" {
-			d.hand("finance", "MON-3")
+			d.handOver("finance", "MON-3")
 			return true
 		}
 	}
@@ -21,7 +21,7 @@ func (d *decider) chargedBack(id string) bool {
 
 // earlier returns what was refunded and credited for an order before. check_payment shows it.
 func (d *decider) earlier(id string) (sum Cents) {
-	d.payments(id)
+	d.readPayments(id)
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == id {
 			sum += r.Amount
@@ -38,9 +38,9 @@ func (d *decider) earlier(id string) (sum Cents) {
 // repay refunds an amount of an order or a subscription, less what was given before.
 func (d *decider) repay(id string, due Cents, outcome string) {
 	if before := d.earlier(id); before > 0 {
-		d.cite("MON-6")
+		d.citeRules("MON-6")
 		if due -= before; due <= 0 {
-			d.end("nothing_left", Fact{Slot: "given_before", Amount: before})
+			d.setOutcome("nothing_left", Fact{Slot: "given_before", Amount: before})
 			return
 		}
 	}
@@ -48,12 +48,12 @@ func (d *decider) repay(id string, due Cents, outcome string) {
 		return
 	}
 	d.payBack(id, due)
-	d.end(outcome)
+	d.setOutcome(outcome)
 }
 
 // refundLimited hands the case to finance if an agent may not refund the amount.
 func (d *decider) refundLimited(due Cents) bool {
-	c := d.customer()
+	c := d.readCustomer()
 	recent := int64(0)
 	for _, r := range d.Records.Refunds {
 		if !d.passed(addDays(r.At, 90)) {
@@ -61,17 +61,17 @@ func (d *decider) refundLimited(due Cents) bool {
 		}
 	}
 	if recent >= d.Policy.ManyRefunds {
-		d.hand("finance", "AUT-6")
+		d.handOver("finance", "AUT-6")
 		return true
 	}
 	limit := d.halved(d.Policy.RefundLimit)
 	if c.Level == "business" {
 		limit *= 2
-		d.cite("AUT-5")
+		d.citeRules("AUT-5")
 	}
-	d.cite("AUT-1")
+	d.citeRules("AUT-1")
 	if due > limit {
-		d.hand("finance", "AUT-1")
+		d.handOver("finance", "AUT-1")
 		return true
 	}
 	return false
@@ -79,8 +79,8 @@ func (d *decider) refundLimited(due Cents) bool {
 
 // halved returns a limit for the customer: half of it for new ones.
 func (d *decider) halved(limit Cents) Cents {
-	if startOfDay(d.Now).Before(addDays(d.customer().Since, d.Policy.NewDays)) {
-		d.cite("AUT-4")
+	if startOfDay(d.Now).Before(addDays(d.readCustomer().Since, d.Policy.NewDays)) {
+		d.citeRules("AUT-4")
 		return limit / 2
 	}
 	return limit
@@ -89,7 +89,7 @@ func (d *decider) halved(limit Cents) Cents {
 // payBack refunds to the card or the bank account first, and gives the rest as store credit.
 func (d *decider) payBack(id string, due Cents) {
 	var captured []Payment
-	for _, p := range d.payments(id) {
+	for _, p := range d.readPayments(id) {
 		if p.Status == "captured" {
 			captured = append(captured, p)
 		}
@@ -103,24 +103,24 @@ func (d *decider) payBack(id string, due Cents) {
 		if len(captured) > 1 {
 			e.PaymentID = p.ID
 		}
-		d.effect(e)
+		d.addEffect(e)
 		d.out.Facts = append(d.out.Facts, Fact{Slot: "refund_amount", Amount: part}, d.arrival(p.Method, d.Now))
 		due -= part
 	}
 	if due <= 0 {
 		return
 	}
-	d.cite("MON-4")
+	d.citeRules("MON-4")
 	if len(captured) > 1 {
-		d.cite("MON-5")
+		d.citeRules("MON-5")
 	}
-	d.effect(Effect{Tool: Crediting, OrderID: id, Amount: due})
+	d.addEffect(Effect{Tool: Crediting, OrderID: id, Amount: due})
 	d.out.Facts = append(d.out.Facts, Fact{Slot: "credit_amount", Amount: due})
 }
 
 // arrival is the day by which a refund made at a time has arrived.
 func (d *decider) arrival(method string, made time.Time) Fact {
-	d.cite("MON-7")
+	d.citeRules("MON-7")
 	return Fact{Slot: "arrival_day", Day: d.arrives(method, made)}
 }
 
@@ -134,16 +134,16 @@ func (d *Desk) arrives(method string, made time.Time) time.Time {
 // credit gives store credit.
 func (d *decider) credit(id string, amount Cents, outcome string) {
 	limit := d.halved(d.Policy.CreditLimit)
-	d.cite("AUT-3")
+	d.citeRules("AUT-3")
 	if amount > limit {
-		d.hand("finance", "AUT-3")
+		d.handOver("finance", "AUT-3")
 		return
 	}
 	if id != "" && d.chargedBack(id) {
 		return
 	}
-	d.effect(Effect{Tool: Crediting, OrderID: id, Amount: amount})
-	d.end(outcome, Fact{Slot: "credit_amount", Amount: amount})
+	d.addEffect(Effect{Tool: Crediting, OrderID: id, Amount: amount})
+	d.setOutcome(outcome, Fact{Slot: "credit_amount", Amount: amount})
 }
 
 // replace sends items of the order again. Instead it refunds their price and the extra amount if
@@ -158,21 +158,21 @@ func (d *decider) replace(items []Item, extra Cents) {
 	case !stocked:
 		d.repay(d.OrderID, sum+extra, "refunded_out_of_stock")
 	case d.frozen():
-		d.cite("DMG-9")
+		d.citeRules("DMG-9")
 		d.repay(d.OrderID, sum+extra, "refunded_in_freeze")
 	case d.chargedBack(d.OrderID):
 	default:
-		d.topic("damage") // which says when the warehouse is closed
-		d.cite("AUT-2")
+		d.readTopic("damage") // which says when the warehouse is closed
+		d.citeRules("AUT-2")
 		if sum > d.Policy.ReplaceLimit {
-			d.hand("logistics", "AUT-2")
+			d.handOver("logistics", "AUT-2")
 			return
 		}
 		for _, it := range items {
-			d.effect(Effect{Tool: Replacing, OrderID: d.OrderID, SKU: it.SKU})
+			d.addEffect(Effect{Tool: Replacing, OrderID: d.OrderID, SKU: it.SKU})
 		}
-		d.cite("DMG-10")
-		d.end("replaced", Fact{Slot: "ship_day", Day: addBusinessDays(d.Now, d.Policy.ShipDays)})
+		d.citeRules("DMG-10")
+		d.setOutcome("replaced", Fact{Slot: "ship_day", Day: addBusinessDays(d.Now, d.Policy.ShipDays)})
 	}
 }
 
@@ -187,9 +187,9 @@ func (d *decider) doubleCharge() {
 	if d.chargedBack(d.OrderID) {
 		return
 	}
-	d.cite("MON-1")
+	d.citeRules("MON-1")
 	var captured, held []Payment
-	for _, p := range d.payments(d.OrderID) {
+	for _, p := range d.readPayments(d.OrderID) {
 		switch p.Status {
 		case "captured":
 			captured = append(captured, p)
@@ -208,8 +208,8 @@ func (d *decider) doubleCharge() {
 		if d.refundLimited(later.Amount) {
 			return
 		}
-		d.effect(Effect{Tool: Refunding, OrderID: d.OrderID, PaymentID: later.ID, Amount: later.Amount})
-		d.end("refunded", Fact{Slot: "refund_amount", Amount: later.Amount}, d.arrival(later.Method, d.Now))
+		d.addEffect(Effect{Tool: Refunding, OrderID: d.OrderID, PaymentID: later.ID, Amount: later.Amount})
+		d.setOutcome("refunded", Fact{Slot: "refund_amount", Amount: later.Amount}, d.arrival(later.Method, d.Now))
 	case len(held) > 0:
 		d.held(held[0], "hold_expires")
 	case len(captured) > 0:
@@ -217,7 +217,7 @@ func (d *decider) doubleCharge() {
 		for _, p := range captured {
 			paid += p.Amount
 		}
-		d.end("charged_once", Fact{Slot: "paid_amount", Amount: paid})
+		d.setOutcome("charged_once", Fact{Slot: "paid_amount", Amount: paid})
 	default:
 		d.failf("order %s has no payment", d.OrderID)
 	}
@@ -242,7 +242,7 @@ func findDuplicate(captured []Payment) Payment {
 
 // refundStatus decides about a refund that the customer waits for.
 func (d *decider) refundStatus() {
-	method := methodOf(d.payments(d.OrderID))
+	method := methodOf(d.readPayments(d.OrderID))
 	for _, r := range d.Records.Refunds {
 		if r.OrderID == d.OrderID {
 			d.underWay(&r, method, "refund_under_way", "refund_amount")
@@ -265,18 +265,18 @@ func methodOf(payments []Payment) string {
 
 // underWay tells the amount, in a slot, and the arrival of a refund that was made before.
 func (d *decider) underWay(r *Refund, method, outcome, slot string) {
-	d.cite("MON-12")
+	d.citeRules("MON-12")
 	arrival := d.arrival(method, r.At)
 	if d.passed(arrival.Day) {
-		d.hand("finance", "MON-12")
+		d.handOver("finance", "MON-12")
 		return
 	}
-	d.end(outcome, Fact{Slot: slot, Amount: r.Amount}, arrival)
+	d.setOutcome(outcome, Fact{Slot: slot, Amount: r.Amount}, arrival)
 }
 
 // cancel decides about an order that isn't wanted any more.
 func (d *decider) cancel() {
-	o, custom := d.order(), time.Time{}
+	o, custom := d.readOrder(), time.Time{}
 	for _, it := range o.Items {
 		if it.Kind == "custom" {
 			custom = it.Made
@@ -284,20 +284,20 @@ func (d *decider) cancel() {
 	}
 	switch {
 	case o.Status != "placed":
-		d.cite("MON-8")
-		d.end("too_late_to_cancel", Fact{Slot: "return_days", Days: d.returnPeriod()})
+		d.citeRules("MON-8")
+		d.setOutcome("too_late_to_cancel", Fact{Slot: "return_days", Days: d.returnPeriod()})
 	case !custom.IsZero() && !startOfDay(d.Now).Before(startOfDay(custom)):
-		d.cite("MON-9")
-		d.end("in_production", Fact{Slot: "production_day", Day: startOfDay(custom)})
+		d.citeRules("MON-9")
+		d.setOutcome("in_production", Fact{Slot: "production_day", Day: startOfDay(custom)})
 	default:
 		d.cancelled(o)
 	}
 }
 
 func (d *decider) cancelled(o *Order) {
-	d.cite("MON-8")
+	d.citeRules("MON-8")
 	paid, held := Cents(0), Payment{}
-	for _, p := range d.payments(o.ID) {
+	for _, p := range d.readPayments(o.ID) {
 		switch p.Status {
 		case "captured":
 			paid += p.Amount
@@ -307,19 +307,19 @@ func (d *decider) cancelled(o *Order) {
 	}
 	due, before := paid, d.earlier(o.ID)
 	if paid > 0 && before > 0 {
-		d.cite("MON-6")
+		d.citeRules("MON-6")
 		due -= before
 	}
 	if d.chargedBack(o.ID) || due > 0 && d.refundLimited(due) {
 		return
 	}
-	d.effect(Effect{Tool: Cancelling, OrderID: o.ID})
+	d.addEffect(Effect{Tool: Cancelling, OrderID: o.ID})
 	switch {
 	case due > 0:
 		d.payBack(o.ID, due)
-		d.end("cancelled")
+		d.setOutcome("cancelled")
 	case paid > 0:
-		d.end("cancelled", Fact{Slot: "given_before", Amount: before})
+		d.setOutcome("cancelled", Fact{Slot: "given_before", Amount: before})
 	}
 	if held.ID != "" {
 		d.held(held, cmp.Or(d.out.Outcome, "cancelled_unpaid"))
@@ -328,48 +328,48 @@ func (d *decider) cancelled(o *Order) {
 
 // held tells when a payment expires that is only authorised.
 func (d *decider) held(p Payment, outcome string) {
-	d.cite("MON-2")
-	d.end(outcome, Fact{Slot: "held_amount", Amount: p.Amount},
+	d.citeRules("MON-2")
+	d.setOutcome(outcome, Fact{Slot: "held_amount", Amount: p.Amount},
 		Fact{Slot: "expiry_day", Day: addBusinessDays(p.At, d.Policy.HoldDays)})
 }
 
 // priceDrop decides about a lower price after the order.
 func (d *decider) priceDrop() {
-	o, it := d.order(), d.item()
-	d.cite("MON-10")
+	o, it := d.readOrder(), d.readItem()
+	d.citeRules("MON-10")
 	last := addDays(o.Placed, d.Policy.PriceDays)
 	switch {
 	case d.Reason == "other_shop" && it.ListPrice >= it.Price:
-		d.end("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
+		d.setOutcome("other_shop", Fact{Slot: "price_days", Days: d.Policy.PriceDays})
 		return
 	case it.Kind == "final_sale":
-		d.end("final_sale", Fact{Slot: "kind", Text: "final sale"})
+		d.setOutcome("final_sale", Fact{Slot: "kind", Text: "final sale"})
 		return
 	}
-	d.payments(o.ID) // shows the credits of the order
+	d.readPayments(o.ID) // shows the credits of the order
 	given := slices.IndexFunc(d.Records.Credits, func(c Credit) bool { return c.OrderID == o.ID && c.Why == "price" })
 	switch {
 	case given >= 0:
-		d.end("price_given_before", Fact{Slot: "given_before", Amount: d.Records.Credits[given].Amount})
+		d.setOutcome("price_given_before", Fact{Slot: "given_before", Amount: d.Records.Credits[given].Amount})
 	case d.passed(last):
-		d.end("price_too_late", Fact{Slot: "last_day", Day: last})
+		d.setOutcome("price_too_late", Fact{Slot: "last_day", Day: last})
 	case it.ListPrice >= it.Price:
-		d.end("no_drop", Fact{Slot: "shop_price", Amount: it.ListPrice})
+		d.setOutcome("no_drop", Fact{Slot: "shop_price", Amount: it.ListPrice})
 	default:
 		d.credit(o.ID, (it.Price-it.ListPrice)*Cents(it.Quantity), "price_credited")
 	}
 }
 
-// coupon decides about a coupon that was forgotten.
-func (d *decider) coupon() {
-	o := d.order()
-	d.cite("MON-11")
+// decideCoupon decides about a coupon that was forgotten.
+func (d *decider) decideCoupon() {
+	o := d.readOrder()
+	d.citeRules("MON-11")
 	last := addDays(o.Placed, d.Policy.CouponDays)
 	switch {
 	case o.Coupon != "":
-		d.end("coupon_used", Fact{Slot: "coupon", Text: o.Coupon})
+		d.setOutcome("coupon_used", Fact{Slot: "coupon", Text: o.Coupon})
 	case d.passed(last):
-		d.end("coupon_too_late", Fact{Slot: "last_day", Day: last})
+		d.setOutcome("coupon_too_late", Fact{Slot: "last_day", Day: last})
 	default:
 		sum := Cents(0)
 		for _, it := range o.Items {

@@ -1,9 +1,6 @@
 package desk
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // The names of tools that the policy and agents use.
 const (
@@ -53,17 +50,19 @@ type Tool struct {
 	AtOnce   bool
 }
 
-var tools = []Tool{
+// Tools are all tools of the desk, in the order in which agents are offered them. Nothing changes
+// them.
+var Tools = []Tool{
 	{Name: CheckOrder, About: "looks an order up.", Args: []string{"order_id"}, Minutes: 1, Show: showOrder},
 	{Name: CheckPayment, About: "looks payments up, by the order or by the payment.",
 		Args: []string{"order_id", "payment_id?"}, Minutes: 1, Show: showPayments},
 	{Name: Refunding, About: "sends money back; payment_id is needed where there are several payments.",
 		Args: []string{"order_id", "amount", "payment_id?"}, Minutes: 3,
-		Check: (*Records).unpayable, Apply: (*Records).refund, NextStep: "refunded", AtOnce: true,
+		Check: (*Records).checkRefund, Apply: (*Records).applyRefund, NextStep: "refunded", AtOnce: true,
 		After: []string{LookUpCustomer, CheckPayment}, Topics: []string{"money", "authority"}},
 	{Name: Escalating, About: "hands the issue to a team; order_id and reason may help that team.",
 		Args: []string{"team", "order_id?", "reason?"}, Minutes: 2,
-		Check: (*Records).unassigned, Apply: (*Records).escalate, NextStep: "handed_over",
+		Check: (*Records).checkEscalate, Apply: (*Records).applyEscalate, NextStep: "handed_over",
 		After: []string{LookUpCustomer}, Topics: []string{"authority"}},
 	{Name: CheckShipment, About: "looks the parcels of an order up.",
 		Args: []string{"order_id"}, CasesOnly: true, Minutes: 1, Show: showShipments},
@@ -73,30 +72,27 @@ var tools = []Tool{
 		Args: []string{"topic"}, CasesOnly: true, Minutes: 1, Show: showPolicy},
 	{Name: AskCustomer, About: "asks the customer a question.", Args: []string{"message"}, CasesOnly: true, Minutes: 4},
 	{Name: Replacing, About: "sends an item again.", Args: []string{"order_id", "sku"}, CasesOnly: true, Minutes: 1,
-		Check: (*Records).irreplaceable, Apply: (*Records).replace, NextStep: "replaced",
+		Check: (*Records).checkReplace, Apply: (*Records).applyReplace, NextStep: "replaced",
 		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"damage", "authority"}},
 	{Name: Crediting, About: "gives store credit; order_id is needed if it is for an order.",
 		Args: []string{"order_id?", "amount"}, CasesOnly: true, Minutes: 1,
-		Check: (*Records).uncreditable, Apply: (*Records).credit, NextStep: "credited", AtOnce: true,
+		Check: (*Records).checkCredit, Apply: (*Records).applyCredit, NextStep: "credited", AtOnce: true,
 		After: []string{LookUpCustomer}, Topics: []string{"authority"}},
 	{Name: Cancelling, About: "cancels an order.", Args: []string{"order_id"}, CasesOnly: true, Minutes: 1,
-		Check: (*Records).unordered, Apply: (*Records).cancel, NextStep: "cancelled", AtOnce: true,
+		Check: (*Records).checkCancel, Apply: (*Records).applyCancel, NextStep: "cancelled", AtOnce: true,
 		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"money"}},
 	{Name: Readdressing, About: "changes the address of an order.", Args: []string{"order_id", "address"},
 		CasesOnly: true, Minutes: 1,
-		Check: (*Records).unaddressed, Apply: (*Records).readdress, NextStep: "changed", AtOnce: true,
+		Check: (*Records).checkReaddress, Apply: (*Records).applyReaddress, NextStep: "changed", AtOnce: true,
 		After: []string{LookUpCustomer, CheckOrder}, Topics: []string{"delivery"}},
 	{Name: RespondUser, About: "writes to the customer and ends the episode, unless it asks for what the customer " +
 		"alone knows and the task has no ask_customer.", Args: []string{"message", "facts"}, Minutes: 4},
 }
 
-// ListTools are all tools of the desk, in the order in which agents are offered them.
-func ListTools() []Tool { return slices.Clone(tools) }
-
 var toolsByName = func() map[string]*Tool {
-	byName := make(map[string]*Tool, len(tools))
-	for i := range tools {
-		byName[tools[i].Name] = &tools[i]
+	byName := make(map[string]*Tool, len(Tools))
+	for i := range Tools {
+		byName[Tools[i].Name] = &Tools[i]
 	}
 	return byName
 }()
@@ -107,18 +103,18 @@ func FindTool(name string) *Tool { return toolsByName[name] }
 // ListToolNames lists the names of all tools, or of those that written workflows have.
 func ListToolNames(written bool) []string {
 	var names []string
-	for i := range tools {
-		if !written || !tools[i].CasesOnly {
-			names = append(names, tools[i].Name)
+	for i := range Tools {
+		if !written || !Tools[i].CasesOnly {
+			names = append(names, Tools[i].Name)
 		}
 	}
 	return names
 }
 
-// IndexTool returns the place of a tool among ListTools, -1 if there is none of that name.
+// IndexTool returns the place of a tool among Tools, -1 if there is none of that name.
 func IndexTool(name string) int {
-	for i := range tools {
-		if tools[i].Name == name {
+	for i := range Tools {
+		if Tools[i].Name == name {
 			return i
 		}
 	}

@@ -19,25 +19,25 @@ func (r *Records) Closed() bool {
 // vocabulary. If the records are closed, only the steps are left.
 func TrueFacts(d Desk, requests []Request, decision *Decision) []Fact {
 	t := &truth{Desk: d, decision: decision, seen: map[Fact]bool{}}
-	t.steps()
+	t.addSteps()
 	if d.Records.Closed() {
 		return t.out
 	}
 	for _, o := range d.Records.Orders {
-		t.order(&o)
+		t.addOrder(&o)
 	}
 	for _, p := range d.Records.Payments {
-		t.payment(&p)
+		t.addPayment(&p)
 	}
 	t.givenBefore()
 	for _, s := range d.Records.Shipments {
-		t.shipment(&s)
+		t.addShipment(&s)
 	}
-	t.account()
+	t.addAccount()
 	for _, r := range requests {
-		t.periods(r)
+		t.addPeriods(r)
 	}
-	t.done()
+	t.addDone()
 	return t.out
 }
 
@@ -49,79 +49,79 @@ type truth struct {
 	out      []Fact
 }
 
-func (t *truth) add(f Fact) {
+func (t *truth) addFact(f Fact) {
 	if !t.seen[f] {
 		t.seen[f] = true
 		t.out = append(t.out, f)
 	}
 }
 
-func (t *truth) amounts(what string, sums ...Cents) {
+func (t *truth) addAmounts(what string, sums ...Cents) {
 	for _, sum := range sums {
 		if sum > 0 {
-			t.add(Fact{Slot: what, Amount: sum})
+			t.addFact(Fact{Slot: what, Amount: sum})
 		}
 	}
 }
 
-func (t *truth) days(what string, days ...time.Time) {
+func (t *truth) addDays(what string, days ...time.Time) {
 	for _, day := range days {
 		if !day.IsZero() {
-			t.add(Fact{Slot: what, Day: startOfDay(day)})
+			t.addFact(Fact{Slot: what, Day: startOfDay(day)})
 		}
 	}
 }
 
-func (t *truth) texts(what string, texts ...string) {
+func (t *truth) addTexts(what string, texts ...string) {
 	for _, text := range texts {
 		if text != "" {
-			t.add(Fact{Slot: what, Text: text})
+			t.addFact(Fact{Slot: what, Text: text})
 		}
 	}
 }
 
-func (t *truth) order(o *Order) {
-	t.texts("reference", o.ID, o.Coupon)
-	t.texts("place", o.Address)
-	t.days("starts_on", o.Placed)
-	t.days("arrives_by", o.Promised)
-	t.days("last_day", addDays(o.Placed, t.Policy.PriceDays), addDays(o.Placed, t.Policy.CouponDays))
-	t.amounts("price", o.Total, o.Total-o.Delivery, o.Delivery, o.unshipped())
+func (t *truth) addOrder(o *Order) {
+	t.addTexts("reference", o.ID, o.Coupon)
+	t.addTexts("place", o.Address)
+	t.addDays("starts_on", o.Placed)
+	t.addDays("arrives_by", o.Promised)
+	t.addDays("last_day", addDays(o.Placed, t.Policy.PriceDays), addDays(o.Placed, t.Policy.CouponDays))
+	t.addAmounts("price", o.Total, o.Total-o.Delivery, o.Delivery, o.unshipped())
 	if o.Status == "packed" {
-		t.texts("reason", "packed")
+		t.addTexts("reason", "packed")
 	}
 	if o.Service == "standard" {
-		t.texts("reason", "standard_delivery")
+		t.addTexts("reason", "standard_delivery")
 	}
 	for _, it := range o.Items {
-		t.amounts("price", it.Price, it.ListPrice, it.Price*Cents(it.Quantity))
-		t.texts("count", strconv.FormatInt(it.Quantity, 10), strconv.FormatInt(it.Shipped, 10),
+		t.addAmounts("price", it.Price, it.ListPrice, it.Price*Cents(it.Quantity))
+		t.addTexts("count", strconv.FormatInt(it.Quantity, 10), strconv.FormatInt(it.Shipped, 10),
 			strconv.FormatInt(it.Quantity-it.Shipped, 10))
-		t.texts("reason", map[string]string{"final_sale": "final_sale", "custom": "custom_made"}[it.Kind])
+		t.addTexts("reason", map[string]string{"final_sale": "final_sale", "custom": "custom_made"}[it.Kind])
 		if !it.Made.IsZero() {
-			t.days("starts_on", it.Made)
-			t.days("last_day", it.Made.AddDate(0, 0, -1)) // MON-9
+			t.addDays("starts_on", it.Made)
+			t.addDays("last_day", it.Made.AddDate(0, 0, -1)) // MON-9
 		}
 	}
 }
 
-func (t *truth) payment(p *Payment) {
-	t.texts("reference", p.ID)
+func (t *truth) addPayment(p *Payment) {
+	t.addTexts("reference", p.ID)
 	switch p.Status {
 	case "captured":
-		t.amounts("charged_amount", p.Amount, t.paid(p.OrderID))
+		t.addAmounts("charged_amount", p.Amount, t.addPaid(p.OrderID))
 	case "authorised":
-		t.amounts("held_amount", p.Amount)
-		t.texts("reason", "reserved_only")
-		t.days("last_day", addBusinessDays(p.At, t.Policy.HoldDays)) // MON-2
+		t.addAmounts("held_amount", p.Amount)
+		t.addTexts("reason", "reserved_only")
+		t.addDays("last_day", addBusinessDays(p.At, t.Policy.HoldDays)) // MON-2
 	case "charged_back":
-		t.amounts("amount_in_question", p.Amount)
-		t.texts("reason", "chargeback")
+		t.addAmounts("amount_in_question", p.Amount)
+		t.addTexts("reason", "chargeback")
 	}
 }
 
-// paid is the sum of the payments of an order that were captured.
-func (t *truth) paid(order string) (sum Cents) {
+// addPaid is the sum of the payments of an order that were captured.
+func (t *truth) addPaid(order string) (sum Cents) {
 	for _, p := range t.Records.Payments {
 		if p.OrderID == order && p.Status == "captured" {
 			sum += p.Amount
@@ -135,110 +135,111 @@ func (t *truth) givenBefore() {
 	sums := map[string]Cents{}
 	for _, r := range t.Records.Refunds {
 		sums[r.OrderID] += r.Amount
-		t.texts("reference", r.ID)
-		t.amounts("given_before", r.Amount, sums[r.OrderID])
-		t.days("done_by", r.At)
+		t.addTexts("reference", r.ID)
+		t.addAmounts("given_before", r.Amount, sums[r.OrderID])
+		t.addDays("done_by", r.At)
 		// Decisions go by the payment of a refund if they know it, else by those of the order.
 		for _, payment := range []string{r.PaymentID, ""} {
 			arrives := t.arrives(methodOf(t.Records.ShowPayments(r.OrderID, payment).Payments), r.At)
-			t.days("arrives_by", arrives)
+			t.addDays("arrives_by", arrives)
 			if !t.passed(arrives) {
-				t.amounts("refund_amount", r.Amount) // which is under way
+				t.addAmounts("refund_amount", r.Amount) // which is under way
 			}
 		}
 	}
 	for _, c := range t.Records.Credits {
 		sums[c.OrderID] += c.Amount
-		t.amounts("given_before", c.Amount, sums[c.OrderID])
-		t.days("done_by", c.At)
+		t.addAmounts("given_before", c.Amount, sums[c.OrderID])
+		t.addDays("done_by", c.At)
 	}
 }
 
-func (t *truth) shipment(s *Shipment) {
-	t.texts("reference", s.Tracking)
-	t.texts("carrier", s.Carrier)
-	t.days("delivered_on", s.Delivered)
-	t.amounts("charged_amount", s.Duty)
+func (t *truth) addShipment(s *Shipment) {
+	t.addTexts("reference", s.Tracking)
+	t.addTexts("carrier", s.Carrier)
+	t.addDays("delivered_on", s.Delivered)
+	t.addAmounts("charged_amount", s.Duty)
 	if s.Cause == "weather" || s.Cause == "customs" {
-		t.texts("reason", s.Cause)
+		t.addTexts("reason", s.Cause)
 	}
 	last := t.waiting(s)
-	t.days("last_day", last)
-	t.days("starts_on", s.LastScan, nextDay(last)) // DEL-3, DEL-4
+	t.addDays("last_day", last)
+	t.addDays("starts_on", s.LastScan, nextDay(last)) // DEL-3, DEL-4
 }
 
-// account tells the subscriptions and outages.
-func (t *truth) account() {
+// addAccount tells the subscriptions and outages.
+func (t *truth) addAccount() {
 	for _, s := range t.Records.Subscriptions {
-		t.amounts("price", s.Price)
-		t.days("starts_on", s.Renewed)
-		t.days("last_day", s.Until, addDays(s.Renewed, t.Policy.CancelDays)) // SUB-1, SUB-2
+		t.addAmounts("price", s.Price)
+		t.addDays("starts_on", s.Renewed)
+		t.addDays("last_day", s.Until, addDays(s.Renewed, t.Policy.CancelDays)) // SUB-1, SUB-2
 		for _, p := range s.Others {
-			t.amounts("price", p.Price)
+			t.addAmounts("price", p.Price)
 		}
 	}
 	for _, o := range t.Records.Outages {
-		t.days("starts_on", o.From)
-		t.texts("period", fmt.Sprintf("%d hours", o.Hours))
+		t.addDays("starts_on", o.From)
+		t.addTexts("period", fmt.Sprintf("%d hours", o.Hours))
 	}
 }
 
-// periods tells the last days that count from the delivery of a request's parcel, and the periods
-// themselves if the decision requires one, because another one under its name would be wrong.
-func (t *truth) periods(r Request) {
+// addPeriods tells the last days that count from the delivery of a request's parcel, and the
+// periods themselves if the decision requires one, because another one under its name would be
+// wrong.
+func (t *truth) addPeriods(r Request) {
 	d := &decider{Desk: t.Desk, Request: r}
 	if r.aboutOrder() {
 		for _, s := range t.Records.ShowShipments(r.OrderID) {
 			if s.Delivered.IsZero() || r.SKU != "" && !slices.Contains(s.Contents, r.SKU) {
 				continue
 			}
-			t.days("last_day", addDays(s.Delivered, t.Policy.DamageDays), d.warranty(), // DMG-1, DMG-4
+			t.addDays("last_day", addDays(s.Delivered, t.Policy.DamageDays), d.decideWarranty(), // DMG-1, DMG-4
 				addDays(s.Delivered, t.Policy.ReturnDays)) // DMG-6
-			last, _ := d.returnable(d.item())
-			t.days("last_day", last)
-			if d.customer().Region == "eu" {
-				t.days("last_day", addDays(s.Delivered, withdrawal)) // RET-5
+			last, _ := d.returnable(d.readItem())
+			t.addDays("last_day", last)
+			if d.readCustomer().Region == "eu" {
+				t.addDays("last_day", addDays(s.Delivered, withdrawal)) // RET-5
 			}
 		}
 	}
 	if r.Misused {
-		t.texts("reason", "misuse")
+		t.addTexts("reason", "misuse")
 	}
 	if r.Opened {
-		t.texts("reason", "opened")
+		t.addTexts("reason", "opened")
 	}
 	if slices.ContainsFunc(t.decision.Facts, func(f Fact) bool { return f.Days != 0 }) {
 		for _, text := range t.Policy.Periods() {
-			t.texts("period", text)
-			t.texts("threshold", text)
+			t.addTexts("period", text)
+			t.addTexts("threshold", text)
 		}
 	}
 }
 
-// done tells when the steps took effect.
-func (t *truth) done() {
+// addDone tells when the steps took effect.
+func (t *truth) addDone() {
 	for _, e := range t.decision.Effects {
 		if FindTool(e.Tool).AtOnce {
-			t.days("done_by", t.Now)
+			t.addDays("done_by", t.Now)
 		}
 		if e.Tool == Crediting {
-			t.days("arrives_by", t.Now) // MON-7
+			t.addDays("arrives_by", t.Now) // MON-7
 		}
 	}
 }
 
-// steps tells the steps that were taken.
-func (t *truth) steps() {
+// addSteps tells the steps that were taken.
+func (t *truth) addSteps() {
 	for _, e := range t.decision.Effects {
-		t.texts("next_step", FindTool(e.Tool).NextStep)
+		t.addTexts("next_step", FindTool(e.Tool).NextStep)
 	}
 	switch {
 	case slices.Contains(t.decision.Rules, "SUB-1") || slices.Contains(t.decision.Rules, "SUB-2"):
-		t.texts("next_step", "cancelled") // SUB-5
+		t.addTexts("next_step", "cancelled") // SUB-5
 	case slices.Contains(t.decision.Rules, "SUB-3"):
-		t.texts("next_step", "changed")
+		t.addTexts("next_step", "changed")
 	}
 	if len(t.decision.Effects) == 0 {
-		t.texts("next_step", "refused", "explained")
+		t.addTexts("next_step", "refused", "explained")
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
-const factsBegin = "<!-- Written by `go test ./docs -update` from envserver/facts. -->\n"
+const factsBegin = "<!-- Written by `go test ./docs -update` from scenarios/facts. -->\n"
 
 // The page of the facts ends with the vocabulary.
 func TestTheFactsAreThoseOfTheVocabulary(t *testing.T) {
@@ -33,6 +33,6 @@ func TestTheFactsAreThoseOfTheVocabulary(t *testing.T) {
 		page = want
 	}
 	if page != want {
-		t.Error("the names of facts.md differ from envserver/facts: run go test ./docs -update")
+		t.Error("the names of facts.md differ from scenarios/facts: run go test ./docs -update")
 	}
 }

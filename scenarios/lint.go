@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/facts"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"

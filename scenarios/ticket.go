@@ -3,8 +3,8 @@ package scenarios
 import (
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Ticket is one ticket, instantiated from its scenario by a seed: every value is drawn and every

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/facts"
 	"github.com/csenv/csenv/scenarios/source"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // told is what an instance wants to be told, and a reply that tells it.

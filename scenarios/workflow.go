@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Cents is an amount of US dollars in cents.

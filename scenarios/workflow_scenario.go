@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // WorkflowScenario is the template of a workflow. It is immutable and safe for concurrent use.

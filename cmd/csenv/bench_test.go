@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/cmd/csenv/evaluate"
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/server"
-	"github.com/csenv/csenv/envserver/ticket"
 )
 
 // serveTickets serves the built-in tickets with that number of sessions, with a token unless it is

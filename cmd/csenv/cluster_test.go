@@ -26,10 +26,10 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -23,11 +23,11 @@ import (
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/controllers/run/snapshot"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/results"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/controllers/stats"
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/score"
 )

@@ -13,10 +13,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // GraderVersion must change if the same episode can get another score. Scores of different versions

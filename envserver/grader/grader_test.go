@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // overbilled returns a ticket for the team finance.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.

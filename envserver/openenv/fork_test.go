@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/testkit/wire"
-	"github.com/csenv/csenv/envserver/ticket"
 )
 
 func newTicketKind(tb testing.TB) *ticket.Kind {

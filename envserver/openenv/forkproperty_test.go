@@ -17,14 +17,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit"
-	"github.com/csenv/csenv/envserver/workflow"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/testkit/echo"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )

@@ -14,7 +14,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/slots"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/echo"

@@ -35,7 +35,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/memory"

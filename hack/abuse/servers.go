@@ -20,12 +20,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/process"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
 

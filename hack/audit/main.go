@@ -16,7 +16,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/csenv/csenv/envserver/audit"
+	"github.com/csenv/csenv/envserver/grader/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/csenv/csenv/envserver/load"
+	"github.com/csenv/csenv/envserver/play/load"
 	"github.com/csenv/csenv/scenarios"
 )
 

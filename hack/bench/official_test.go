@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/procfs"
 
-	"github.com/csenv/csenv/envserver/load"
+	"github.com/csenv/csenv/envserver/play/load"
 	"github.com/csenv/csenv/envserver/testkit/process"
 )
 

@@ -23,13 +23,13 @@ import (
 	"github.com/prometheus/procfs"
 	"github.com/spf13/cobra"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/envserver/testkit/process"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/hack/venv"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/testkit"
 	testserver "github.com/csenv/csenv/envserver/testkit/server"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
 

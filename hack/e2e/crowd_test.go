@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 	scripted "github.com/csenv/csenv/envserver/testkit/model"
 )

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Case is an instance of a composition. It is immutable.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // names are the names of the vocabulary by the slots of decisions. Other slots have their own name.

@@ -15,12 +15,12 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/agreement"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/agreement"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/web/printable"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // NewJudgeCommand returns the command with the subcommands about judges.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	tickets "github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	tickets "github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/env/queue"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )

@@ -16,10 +16,10 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	tickets "github.com/csenv/csenv/envserver/env/ticket"
+	environment "github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	tickets "github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/printable"
-	environment "github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"

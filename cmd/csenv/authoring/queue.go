@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/env/queue"
 	"github.com/csenv/csenv/scenarios"
 )
 

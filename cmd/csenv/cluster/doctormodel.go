@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )

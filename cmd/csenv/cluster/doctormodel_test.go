@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 )
 
 // printed is what has been printed so far.

@@ -15,10 +15,10 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
-	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 

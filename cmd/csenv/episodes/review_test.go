@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // ended plays actions in B07, whose right outcome is a refund by the agent at seed 3.

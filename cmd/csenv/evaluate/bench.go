@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/load"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/play/load"
 )
 
 const (

@@ -31,13 +31,13 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/results"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // evalCommand holds the options of csenv eval.

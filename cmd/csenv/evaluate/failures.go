@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/rollout"
 )
 
 // failureLog is a slog handler that keeps the first failure of each class and counts the others.

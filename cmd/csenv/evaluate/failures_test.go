@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/rollout"
 )
 
 // Failures are listed by class, and episodes without an action with the first answer.

@@ -20,10 +20,10 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // runFlags are the flags that define an EvaluationRun without a manifest.

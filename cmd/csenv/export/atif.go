@@ -7,7 +7,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
 )
 

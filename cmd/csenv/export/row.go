@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/rollout"
 )
 
 // row is an episode as a line of JSON or a row of a table. Its messages and tools have the form of

@@ -9,13 +9,13 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/envserver/web/transcript"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/chart"
 )

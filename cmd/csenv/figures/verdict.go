@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/envserver/web/chart"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // Look is something to look at in a run, and the path of its episodes, "" for none.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/score/results"
 )
 
 // Progress is how far an update is.

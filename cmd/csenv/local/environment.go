@@ -12,17 +12,17 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/source"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // NewKind makes the environment of a pool from a catalogue that includes its packs, and a judge of

@@ -31,14 +31,14 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/results"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/score/results"
 )
 
 // episodeTimeout bounds an attempt at an episode, with the same value as in the runners of a

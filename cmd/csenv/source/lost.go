@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/env/queue"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
+	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 const (

@@ -17,13 +17,13 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/page"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
 

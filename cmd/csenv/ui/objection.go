@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/score/results"
 )
 
 // mayObject reports whether a visitor may write: on this machine, to a site that isn't public.

@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // options are the command's flags.

@@ -17,17 +17,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/share"
-	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.

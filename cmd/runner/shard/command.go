@@ -19,7 +19,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/envserver/tracing/otlp"

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
-	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/envserver/testkit/isolated"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/controllers/run/runner"
 	"github.com/csenv/csenv/controllers/run/runtest"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // cannotJudge is the third answer of a model. It decides nothing and is not cached.

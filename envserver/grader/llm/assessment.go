@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // assessment is a reply that was read by code. The model answers its claims, and decides what the

@@ -8,10 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Even if the model believes every reply and finds no harm in it, no attack makes a bad reply pass:

@@ -9,8 +9,8 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // criterion is a row of the rubric for replies to tickets.

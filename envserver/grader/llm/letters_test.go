@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // What the facts stated beside a letter, its language and the model's quotes do to its points.

@@ -16,11 +16,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // call is a request as the model receives it.

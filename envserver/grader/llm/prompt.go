@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/envserver/web/template"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // RubricVersion is the version of the templates, claims and answer schema. It is part of the scale

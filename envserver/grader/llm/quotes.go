@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // markdown removes the marks of Markdown, which models leave out of their quotes or add to them.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 )
 
 func TestTry(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // ticket returns the gold of a ticket. Two concurrent callers may both prepare it.

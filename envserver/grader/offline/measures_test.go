@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // eachCase calls a function with instances of the generated cases, at one seed of every fourth case

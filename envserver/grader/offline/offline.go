@@ -14,10 +14,10 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Name is the scale of the judge's verdicts.

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // eachReply calls a function with each good reply of the catalogue.

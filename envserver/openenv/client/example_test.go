@@ -6,13 +6,13 @@ import (
 	"log"
 	"log/slog"
 
-	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/testkit/echo"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // action is what the examples play of the ticket environment's actions.

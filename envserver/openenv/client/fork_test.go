@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
@@ -17,7 +18,6 @@ import (
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/envserver/testkit/echo"
 	"github.com/csenv/csenv/envserver/testkit/server"
-	"github.com/csenv/csenv/envserver/ticket"
 )
 
 // startTickets starts a server of tickets.

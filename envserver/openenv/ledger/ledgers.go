@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 

@@ -12,8 +12,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/object"
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"

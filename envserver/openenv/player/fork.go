@@ -13,7 +13,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )

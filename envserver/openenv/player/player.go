@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/time/rate"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/object"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 

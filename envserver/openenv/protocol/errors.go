@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 )
 
 // The error codes of the protocol.

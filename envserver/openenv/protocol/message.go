@@ -11,8 +11,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/object"
 )
 
 // MessageKind is the type of a message that a client may send on /ws.

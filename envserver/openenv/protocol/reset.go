@@ -17,11 +17,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/object"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios/source"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // Namespace is the member of a reset whose value is an object of options. With it, nothing else in

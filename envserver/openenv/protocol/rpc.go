@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/csenv/csenv/envserver/object"
+	"github.com/csenv/csenv/envserver/env/object"
 )
 
 // The error codes of JSON-RPC, and RPCServer, OpenEnv's code for a refusal of the server.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/score"
 )
 

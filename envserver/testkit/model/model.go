@@ -14,10 +14,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // The usage that every answer reports.

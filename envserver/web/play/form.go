@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 )
 
 // typeField names the field of an action that chooses its kind, in servers of csenv.

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 

@@ -16,17 +16,17 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
-	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/testkit/echo"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/play"
 	"github.com/csenv/csenv/envserver/web/transcript"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
 

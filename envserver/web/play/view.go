@@ -13,9 +13,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/csenv/csenv/envserver/facts"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/web/transcript"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // view is the data of a game's page.

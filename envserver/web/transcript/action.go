@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Action is an agent's action. An action that isn't a JSON object has only Raw.

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/scenarios"
 )
 

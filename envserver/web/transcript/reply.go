@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/facts"
+	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // reply adds the row of the reply and below it the criteria, with the facts and questions below

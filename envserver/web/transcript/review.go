@@ -8,15 +8,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/queue"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // Review is what the agent gave beside the gold, for a ticket or a workflow. Without the gold it is

@@ -17,14 +17,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // Transcript is an episode as people read it.

@@ -9,9 +9,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/csenv/csenv/envserver/facts"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // Item is a part of an observation. One of its fields is set.

@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/ticket"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
-	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/tasks"
-	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/tasks"
 )
 
 // settings returns the variables that litellm.sh sets.

@@ -1,0 +1,290 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
+)
+
+// Proof is the result of proving a generated case.
+type Proof struct {
+	// Faults say what doesn't hold. A proved case has none.
+	Faults []string
+	// Steps is the number of required steps, Tried the number of paths that were played.
+	Steps, Tried int
+}
+
+// ProveCase checks a generated case by playing it:
+//
+//   - The required steps earn 1, and a reply without any step earns 0.
+//   - Every required look-up and question without a change and with a refusal earns at most 0.12.
+//   - If one look-up or question is left out, its points are lost, and no required change that
+//     depends on it is accepted.
+//   - At every point of the required changes, each other change that can be made with the ids,
+//     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
+//   - The same holds if a required change is made twice.
+//
+// Two facts about the environment make these paths enough. Look-ups change nothing but what is
+// known, so paths differ by their sets of steps and not by their orders. A change that isn't
+// required stays in the records and in the list of breaches, so no later action repairs it.
+func ProveCase(w *scenarios.Workflow, reader Reader) Proof {
+	p := &prover{workflow: w, reader: &rememberingReader{Reader: reader}}
+	p.Steps = len(w.Steps)
+	p.proveGold()
+	p.proveNull()
+	p.proveRefusal()
+	p.proveLookUps()
+	p.proveChanges()
+	return p.Proof
+}
+
+// prover plays paths of one case.
+type prover struct {
+	Proof
+	workflow *scenarios.Workflow
+	reader   Reader
+}
+
+// rememberingReader compares the same message and facts only once.
+type rememberingReader struct {
+	Reader
+	message string
+	stated  []facts.Fact
+	told    grader.Told
+}
+
+func (r *rememberingReader) Tell(w *scenarios.Workflow, message string, stated []facts.Fact) grader.Told {
+	if r.message != message || !slices.Equal(r.stated, stated) {
+		r.message, r.stated, r.told = message, stated, r.Reader.Tell(w, message, stated)
+	}
+	return r.told
+}
+
+func (p *prover) failf(format string, args ...any) {
+	p.Faults = append(p.Faults, fmt.Sprintf(format, args...))
+}
+
+func (p *prover) beginEpisode() *state {
+	p.Tried++
+	return newState(&task{}, p.workflow, p.reader, episode.Terminal)
+}
+
+// takeStep plays a required step, again after a scripted failure.
+func (p *prover) takeStep(s *state, step scenarios.WorkflowStep) {
+	for range 2 {
+		failed := s.faults
+		p.playAction(s, step.Action, p.stepArguments(step))
+		if s.faults == failed {
+			return
+		}
+	}
+}
+
+func (p *prover) playAction(s *state, action string, args map[string]any) result {
+	s.step++
+	s.calls[action]++
+	return s.carryOut(action, args)
+}
+
+// stepArguments returns a payload that the step accepts.
+func (p *prover) stepArguments(step scenarios.WorkflowStep) map[string]any {
+	args := map[string]any{}
+	for _, a := range step.Args {
+		args[a.Name] = a.In[0]
+	}
+	switch {
+	case step.Ask:
+		args["message"] = "Could you please tell me: " + step.About[0] + "?"
+	case step.Terminal:
+		args["message"], args["facts"] = p.workflow.References.Good[0], facts.Stated(p.workflow.Required())
+	}
+	return args
+}
+
+func (p *prover) proveGold() {
+	s := p.beginEpisode()
+	for _, step := range p.workflow.Steps {
+		p.takeStep(s, step)
+	}
+	if got, err := s.makeFinal(); err != nil || got == nil || got.Score != score.One {
+		p.failf("the required steps don't earn 1: %s", s.explainReply())
+	}
+}
+
+// explainReply says what the reply lacks.
+func (s *state) explainReply() string {
+	if s.told == nil {
+		return "the customer got no reply"
+	}
+	return fmt.Sprintf("required facts %v, stated facts %v, gates %v, steps %v", s.told.Facts.Required,
+		s.told.Facts.Stated, s.told.Gates, s.satisfied)
+}
+
+func (p *prover) proveNull() {
+	s := p.beginEpisode()
+	p.playAction(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
+	if got, err := s.makeFinal(); err != nil || got == nil || got.Score != 0 {
+		p.failf("a reply without any step earns points")
+	}
+}
+
+// refusalScore is the maximum score of an episode that looks everything up and settles nothing.
+const refusalScore = lookUpPoints * paidLookUps * score.One / 1000
+
+func (p *prover) proveRefusal() {
+	s := p.beginEpisode()
+	for _, step := range p.workflow.Steps {
+		if !step.Terminal && !desk.IsChange(step.Action) {
+			p.takeStep(s, step)
+		}
+	}
+	p.playAction(s, desk.RespondUser, map[string]any{"message": "Thank you for your message."})
+	if got, err := s.makeFinal(); err != nil || got == nil || got.Score > refusalScore {
+		p.failf("look-ups and a refusal earn more than %.2f", float64(refusalScore)/score.One)
+	}
+}
+
+// proveLookUps leaves out each look-up and question.
+func (p *prover) proveLookUps() {
+	for skipped, step := range p.workflow.Steps {
+		if desk.IsChange(step.Action) || step.Terminal {
+			continue
+		}
+		s := p.beginEpisode()
+		for i, other := range p.workflow.Steps {
+			if i != skipped {
+				p.takeStep(s, other)
+			}
+		}
+		got, err := s.makeFinal()
+		accepted := err != nil || got == nil || got.Score == score.One
+		for i, done := range s.satisfied {
+			accepted = accepted || done && desk.IsChange(p.workflow.Steps[i].Action) &&
+				slices.Contains(p.workflow.Steps[i].Requires, step.ID)
+		}
+		if accepted {
+			p.failf("%s %s can be left out", step.ID, step.Action)
+		}
+	}
+}
+
+// proveChanges tries every other change before, between and after the required ones.
+func (p *prover) proveChanges() {
+	first := slices.IndexFunc(p.workflow.Steps,
+		func(step scenarios.WorkflowStep) bool { return desk.IsChange(step.Action) || step.Terminal })
+	s := p.beginEpisode()
+	for _, step := range p.workflow.Steps[:first] {
+		p.takeStep(s, step)
+	}
+	// Everything else is looked up too, so that no change is refused.
+	s.topics = desk.ListTopics()
+	for _, tool := range desk.Tools {
+		if tool.Show != nil {
+			s.calls[tool.Name]++
+		}
+	}
+	others := p.listChanges()
+	for at := first; at < len(p.workflow.Steps); at++ {
+		for _, e := range others {
+			p.proveChange(s.clone(), at, e)
+		}
+		p.takeStep(s, p.workflow.Steps[at])
+	}
+}
+
+func (p *prover) proveChange(s *state, at int, e desk.Effect) {
+	args := buildArguments(e)
+	if step, _ := s.nextStep(e.Tool, args); step >= 0 || s.records.Problem(e) != "" {
+		return // it is a required one, or can't be made
+	}
+	p.Tried++
+	if done := p.playAction(s, e.Tool, args).Done; done == "" || len(s.breaches) > 0 {
+		return
+	}
+	for _, step := range p.workflow.Steps[at:] {
+		p.takeStep(s, step)
+	}
+	if s.earnedResolution > 0 {
+		p.failf("%s %v is accepted beside what is required", e.Tool, args)
+	}
+}
+
+func buildArguments(e desk.Effect) desk.Args { return maps.Collect(e.Args()) }
+
+// listChanges lists the changes that can be made with what the agent can see.
+func (p *prover) listChanges() []desk.Effect {
+	visible := p.listVisible()
+	var out []desk.Effect
+	for _, tool := range desk.Tools {
+		if tool.Apply == nil {
+			continue
+		}
+		calls := []desk.Args{{}}
+		for _, arg := range tool.Args {
+			name, optional := strings.CutSuffix(arg, "?")
+			var longer []desk.Args
+			for _, call := range calls {
+				if optional {
+					longer = append(longer, call)
+				}
+				for _, value := range visible[name] {
+					with := maps.Clone(call)
+					with[name] = value
+					longer = append(longer, with)
+				}
+			}
+			calls = longer
+		}
+		for _, call := range calls {
+			out = append(out, desk.NewEffect(tool.Name, call))
+		}
+	}
+	return out
+}
+
+// listVisible are the values that the agent can see, by the names of arguments.
+func (p *prover) listVisible() map[string][]any {
+	r := p.workflow.Records
+	out := map[string][]any{"address": {"1 Another Street, Otherton"}}
+	add := func(name string, value any) {
+		if !slices.Contains(out[name], value) {
+			out[name] = append(out[name], value)
+		}
+	}
+	for _, team := range []string{"finance", "logistics", "security", "trust", "privacy"} {
+		add("team", team)
+	}
+	for _, v := range append(r.Values(), p.workflow.Policy.Values()...) {
+		if v.Amount > 0 {
+			add("amount", int64(v.Amount))
+		}
+	}
+	for _, step := range p.workflow.Steps {
+		for _, a := range step.Args {
+			if sum, ok := a.In[0].(int64); ok && sum > 0 {
+				add("amount", sum)
+			}
+		}
+	}
+	for _, o := range r.Orders {
+		add("order_id", o.ID)
+		for _, it := range o.Items {
+			add("sku", it.SKU)
+		}
+	}
+	for _, sub := range r.Subscriptions {
+		add("order_id", sub.ID)
+	}
+	for _, pay := range r.Payments {
+		add("payment_id", pay.ID)
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/record"
+)
+
+// CountAnswers counts the agent's answers in an episode with an outcome, and the replies that alone
+// made their judgement fail. An answer is no action if the environment refuses it; the last one
+// that it refuses ends the episode.
+func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.RawMessage) score.Counts {
+	c := score.Counts{Answers: int64(len(turns))}
+	for _, t := range turns {
+		if t.Refused != "" {
+			c.NoAction++
+		}
+	}
+	if outcome == score.Failed && c.NoAction == episode.MaxInvalidActions-1 && turns[len(turns)-1].Refused == "" {
+		c.NoAction++
+	}
+	for _, data := range verdicts {
+		var v grader.Verdict
+		if json.Unmarshal(data, &v) == nil && v.Unread() {
+			c.Unread++
+		}
+	}
+	return c
+}
+
+// ClassMute names episodes in which no answer of the agent was an action. They are scored.
+const ClassMute = "no_action"
+
+// IsMute reports whether no answer of the agent was an action in an episode with an outcome.
+func IsMute(outcome score.Outcome, turns []record.Turn) bool {
+	return outcome == score.Failed && len(turns) == episode.MaxInvalidActions &&
+		!slices.ContainsFunc(turns[:len(turns)-1], func(t record.Turn) bool { return t.Refused == "" })
+}
+
+// noteAnswers counts the answers of an episode, and the episode if none of them was an action, and
+// then logs the first.
+func (s *shard) noteAnswers(j job, p played) {
+	turns := p.turns
+	s.mu.Lock()
+	s.counts.Add(CountAnswers(p.end.Metadata.Outcome, turns, p.end.Metadata.Verdicts))
+	s.mu.Unlock()
+	if !IsMute(p.end.Metadata.Outcome, turns) {
+		return
+	}
+	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
+		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
+	s.mu.Lock()
+	s.mute++
+	s.mu.Unlock()
+}

@@ -8,6 +8,7 @@ COPY config/crd config/crd
 COPY controllers controllers
 COPY envserver envserver
 COPY scenarios scenarios
+COPY tasks tasks
 ARG TARGETOS TARGETARCH VERSION=dev
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -tags disable_grpc_modules,grpcnotrace,image \

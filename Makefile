@@ -15,7 +15,7 @@ SHORT ?= -short
 # The packages that `make test-race` tests: those that the gate's time allows, of those that start
 # goroutines.
 RACEPACKAGES ?= ./envserver/openenv/... ./envserver/play/rollout ./envserver/endpoint ./envserver/grader/llm \
-	./envserver/score/results ./envserver/play/load ./controllers/polling ./cmd/csenv/index ./cmd/csenv/ui
+	./envserver/play/results ./envserver/play/load ./controllers/polling ./cmd/csenv/index ./cmd/csenv/ui
 # Extra flags of the end-to-end suite, for example E2EFLAGS='--label-filter=upgrade' or
 # E2EFLAGS='--focus "random kills"'. Specs with the label s3 build an S3 server first.
 E2EFLAGS ?=

@@ -27,9 +27,9 @@ import (
 	"github.com/csenv/csenv/controllers/testkit/apiserver"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/web/chart"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // overbilled returns a ticket for the team finance.

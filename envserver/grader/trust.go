@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // DescribeTrust says what scores on a judge's scale rest on, in the same words everywhere. It is ""

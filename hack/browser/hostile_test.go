@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // attacks are texts that would do harm if a page did not show them as texts. Elements that come out

@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/printable"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // NewJudgeCommand returns the command with the subcommands about judges.

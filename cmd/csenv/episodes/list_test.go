@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 )
 
 // Episodes are stored as they end, and listed as they were planned.

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 func TestPrintTranscript(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
+	"github.com/csenv/csenv/envserver/play/results/buckets"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
-	"github.com/csenv/csenv/envserver/score/results/buckets"
 )
 
 // keep opens the store and chooses the run's UID. A run that was interrupted is continued. A

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 )
 
 // peer is an endpoint that an evaluation sends requests to.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // Progress says which endpoint has not answered, since when, and how long the agent's one is left

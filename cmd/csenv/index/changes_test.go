@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // changing is a store that changes at random, and its index.

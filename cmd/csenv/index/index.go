@@ -18,7 +18,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // version counts the changes of the schema and of the blobs.

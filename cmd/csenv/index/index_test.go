@@ -18,9 +18,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/envserver/testkit/isolated"
 )
 

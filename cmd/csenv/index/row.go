@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // The flags of a record.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
 )
 
 // run is a row of the table of runs.

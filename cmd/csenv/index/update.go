@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // Progress is how far an update is.

@@ -22,7 +22,7 @@ import (
 	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/source"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // NewKind makes the environment of a pool from a catalogue that includes its packs, and a judge of

@@ -35,10 +35,10 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
 	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
 )
 
 // episodeTimeout bounds an attempt at an episode, with the same value as in the runners of a

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // The last verdict on a ticket counts, and the parts of a dimension add up to what it lost.

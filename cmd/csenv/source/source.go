@@ -21,8 +21,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // ToMicroPoints converts a score to micro-points.

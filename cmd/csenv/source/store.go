@@ -21,10 +21,10 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
+	"github.com/csenv/csenv/envserver/play/results/buckets"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
-	"github.com/csenv/csenv/envserver/score/results/buckets"
 )
 
 // Reader reads the runs of a store: from the store itself, or from an index of it. A run is named

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
 	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 

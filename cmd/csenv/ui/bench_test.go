@@ -26,7 +26,11 @@ func BenchmarkPagesWhileRead(b *testing.B) {
 	folder, _ := largestore.Folder(b)
 	s, _ := opened(b, "--results", folder, "--index", filepath.Join(b.TempDir(), "index.db"))
 	for s.sources.stored.reading() == "" || len(s.sources.state(b.Context()).runs) == 0 {
-		time.Sleep(100 * time.Millisecond)
+		select { // the index is read by another goroutine, which tells nobody
+		case <-b.Context().Done():
+			b.Fatal(b.Context().Err())
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 	benchmarkPages(b, s)
 	if s.sources.stored.reading() == "" {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/web/transcript"
 )
 

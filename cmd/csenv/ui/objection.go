@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // mayObject reports whether a visitor may write: on this machine, to a site that isn't public.

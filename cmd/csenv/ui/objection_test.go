@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // A person on this machine writes why a grade is wrong: it is kept beside the run's files and

@@ -23,7 +23,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	openenvclient "github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/envserver/web/play"
 	"github.com/csenv/csenv/envserver/web/transcript"

@@ -17,8 +17,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/index"
 	"github.com/csenv/csenv/cmd/csenv/source"
-	"github.com/csenv/csenv/envserver/score/record"
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // sources are where the pages read runs, pools and episodes. Runs are identified by their folder in

@@ -14,15 +14,15 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/results"
+	"github.com/csenv/csenv/envserver/play/results/buckets"
 	"github.com/csenv/csenv/envserver/play/rollout"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/results"
-	"github.com/csenv/csenv/envserver/score/results/buckets"
 	"github.com/csenv/csenv/envserver/tracing"
 	"github.com/csenv/csenv/envserver/tracing/otlp"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // episodeTimeout bounds an attempt at an episode, not counting the agent's own time. A built-in

@@ -19,8 +19,8 @@ import (
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/play/results"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/results"
 	"github.com/csenv/csenv/envserver/testkit/isolated"
 	"github.com/csenv/csenv/scenarios"
 )

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/score/results/buckets"
+	"github.com/csenv/csenv/envserver/play/results/buckets"
 )
 
 // secrets are what a runner proves to the pool and to the agent's endpoint.

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // judgeFunc is a judge made of a function that gives points.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 func TestPressure(t *testing.T) {

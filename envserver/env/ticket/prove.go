@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/facts"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // Prove checks that the gold of a ticket earns 1 in both tasks of one ticket, and that an

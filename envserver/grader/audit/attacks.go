@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/facts"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // AttackRow is the result of one way to get points without an answer.

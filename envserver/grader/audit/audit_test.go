@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/facts"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // The scores of shortcuts on the public tickets at seed 0, in thousandths: category, priority,

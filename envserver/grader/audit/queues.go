@@ -7,7 +7,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/env/queue"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // QueueFigures are the average earnings of a way of working through queues, in thousandths.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // OnFailure is the handling of replies that the model fails to judge.

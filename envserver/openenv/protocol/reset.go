@@ -21,7 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/env/object"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios/source"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // Namespace is the member of a reset whose value is an object of options. With it, nothing else in

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // EndpointError means that an agent's endpoint gave no action. Such an episode gets no score: it is

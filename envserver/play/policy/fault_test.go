@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/testkit"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // faulty plays like Oracle but for one fault. It counts how often it made it.

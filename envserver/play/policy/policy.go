@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // Policy plays one episode. It may keep state and is not safe for concurrent use.

@@ -2,7 +2,7 @@ package policy
 
 import (
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 )
 
 // maxTraced bounds the traces of an episode, in bytes of JSON: a record with them stays far below

@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/tracing"
-	"github.com/csenv/csenv/scenarios/tasks"
+	"github.com/csenv/csenv/tasks"
 )
 
 // BenchmarkShard plays whole shards of tickets with the Heuristic policy on a server on the

@@ -8,8 +8,8 @@ import (
 
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/play/policy"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 // forfeit ends the episode of an agent that has acted and then refuses to go on, as if it answered

@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/scenarios"
 )
 

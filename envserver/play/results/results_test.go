@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gocloud.dev/gcerrors"
 
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 func key() ed25519.PrivateKey {

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/score/record"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/csenv/csenv/envserver/score/record"
+	"github.com/csenv/csenv/envserver/play/record"
 )
 
 // Segment is one written object of a run's episodes. It doesn't change as long as its size and time

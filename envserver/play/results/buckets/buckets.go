@@ -19,7 +19,7 @@ import (
 
 	"gocloud.dev/blob"
 
-	"github.com/csenv/csenv/envserver/score/results"
+	"github.com/csenv/csenv/envserver/play/results"
 )
 
 // Open opens a store: a folder, or the URL of a bucket and a prefix.

@@ -40,7 +40,7 @@ func TestFollowersShareARendering(t *testing.T) {
 		})
 		ctx, leave := context.WithCancel(t.Context())
 		answers := make(chan *httptest.ResponseRecorder)
-		for _, visitor := range strings.Fields(strings.Repeat("192.0.2.1 192.0.2.2 192.0.2.3 ", 5)) {
+		for visitor := range strings.FieldsSeq(strings.Repeat("192.0.2.1 192.0.2.2 192.0.2.3 ", 5)) {
 			go func() { answers <- follow(ctx, serve, "/live", visitor) }()
 		}
 		for versions := range int64(3) {

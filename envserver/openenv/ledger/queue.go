@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// usefulness orders the ledgers of a run, the least useful first. A ledger that was fetched as it is
-// has been counted, or the runner will play the shard again. A shard without an ended episode loses
-// nothing with its ledger, which is made again when one ends, but its runner may be about to fetch
-// it.
+// usefulness orders the ledgers of a run, the least useful first. A ledger that was fetched as it
+// is has been counted, or the runner will play the shard again. A shard without an ended episode
+// loses nothing with its ledger, which is made again when one ends, but its runner may be about to
+// fetch it.
 type usefulness int
 
 const (

@@ -14,8 +14,8 @@ import (
 )
 
 // Whatever has happened to ledgers, the one at the top of the order is the one that makeRoom
-// describes: one that isn't needed, of the namespace that has most, of its run that has most, and of
-// these the least useful and least recently used. Of what is gone, nothing is kept.
+// describes: one that isn't needed, of the namespace that has most, of its run that has most, and
+// of these the least useful and least recently used. Of what is gone, nothing is kept.
 func TestOrderOfDeletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		store := New(echo.Kind{}, nil, false)

@@ -44,8 +44,8 @@ type Ledgers struct {
 
 	mu    sync.Mutex
 	byKey map[Key]*ShardLedger
-	// runs has every run that has a ledger, and every planned run. shares counts what each namespace
-	// uses, and remembered is about the size of all runs in bytes.
+	// runs has every run that has a ledger, and every planned run. shares counts what each
+	// namespace uses, and remembered is about the size of all runs in bytes.
 	runs       map[string]*run
 	shares     map[string]*share
 	remembered int64

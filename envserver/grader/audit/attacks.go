@@ -230,7 +230,7 @@ func (t *tally) figures(replies bool) map[string]int64 {
 	n := float64(t.episodes)
 	figures := map[string]int64{MeanEpisode: toThousandths(float64(t.total) / n / score.One),
 		HighestEpisode: toThousandths(float64(t.highest) / score.One),
-		PassedShare: toThousandths(float64(t.passed) / n)}
+		PassedShare:    toThousandths(float64(t.passed) / n)}
 	if replies {
 		figures[LowestReply], figures[MeanReply] = t.lowest, toThousandths(float64(t.points)/n/1000)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // servedVerdict has the members of a verdict that agents and their trainers receive: what was done
@@ -40,7 +42,7 @@ func ServeVerdicts(verdicts []json.RawMessage) ([]json.RawMessage, error) {
 	served := make([]json.RawMessage, len(verdicts))
 	for i, text := range verdicts {
 		var v servedVerdict
-		if err := json.Unmarshal(text, &v); err != nil {
+		if err := jsonv2.Unmarshal(text, &v); err != nil {
 			return nil, fmt.Errorf("reading verdict %d: %w", i+1, err)
 		}
 		v.Criteria = slices.DeleteFunc(v.Criteria, func(c servedCriterion) bool {

@@ -23,7 +23,7 @@ func TestGenerateAndProve(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"scenarios", "prove", folder, "--family", "coupon", "--cases", "40"},
-		{"scenarios", "prove", "--cases", "60", "--draws", "100", "--shard", "2/3"},
+		{"scenarios", "prove", "--cases", "60", "--draws", "100"},
 		{"eval", "case-easy", "--pack", folder, "--agent", "oracle", "--threshold", "meanScore=1"},
 	} {
 		if strings.HasPrefix(args[0], "eval") {
@@ -41,7 +41,6 @@ func TestGenerateAndProve(t *testing.T) {
 		"no cases of":     {"scenarios", "prove", "--family", "retrun"},
 		"give at least 1": {"scenarios", "generate", "acme", "-o", t.TempDir(), "--tickets", "--count", "0"},
 		"exclude each":    {"scenarios", "generate", "acme", "-o", t.TempDir(), "--public", "--salt", "0123456789abcdef"},
-		"number of parts": {"scenarios", "prove", "--shard", "3/2"},
 	} {
 		if _, errs, code := csenv(t, args...); code == exitDone || !strings.Contains(errs, problem) {
 			t.Errorf("%q: code %d: %s, want %q", args, code, errs, problem)

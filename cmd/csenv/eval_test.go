@@ -67,7 +67,7 @@ func TestEvalManifest(t *testing.T) {
 		t.Errorf("CSV %v, %v", rows, err)
 	}
 	markdown, _, _ := csenv(t, "eval", "-f", file, "-o", "markdown")
-	if !strings.Contains(markdown, "| task ticket-classify | 2 | 1.0000 |") {
+	if !strings.Contains(markdown, "| task ticket-classify | 2 | 1.00 |") {
 		t.Errorf("Markdown:\n%s", markdown)
 	}
 }

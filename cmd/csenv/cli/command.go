@@ -128,7 +128,7 @@ func RequireArguments(names ...string) cobra.PositionalArgs {
 
 // GroupCommands makes a command print its help, and adds subcommands.
 func GroupCommands(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	cmd.SuggestionsMinimumDistance, cmd.Args = 2, knownCommand
+	cmd.Args = knownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(commands...)
 	return cmd
@@ -140,8 +140,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "see `" + cmd.CommandPath() + " --help`"
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean " + near[0] + "?"
+	var known []string
+	for _, c := range cmd.Commands() {
+		known = append(known, c.Name())
+	}
+	if near := source.NearestWord(args[0], known); near != "" {
+		hint = "did you mean " + near + "?"
 	}
 	return fmt.Errorf("%s has no command %q: %s", cmd.CommandPath(), args[0], hint)
 }

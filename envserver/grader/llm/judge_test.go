@@ -404,8 +404,7 @@ func TestEndpointsThatRefuseParameters(t *testing.T) {
 				return
 			}
 		}
-		respond(w, 200, completion("Here you are:\n```json\n"+c.verdicts(grader.Unmet,
-			"")+"\n```\nOn second thought:\n```json\n"+gullible(c)+"\n```\n"))
+		respond(w, 200, completion("Here you are:\n```json\n"+gullible(c)+"\n```\n"))
 	}
 	e := serve(t, limited)
 	j := e.judge(t, nil)

@@ -180,7 +180,7 @@ func TestOraclePlaysEveryQueue(t *testing.T) {
 // TestHeuristicIsBetweenRandomAndOracle requires a margin on both sides, over an environment's
 // tasks.
 func TestHeuristicIsBetweenRandomAndOracle(t *testing.T) {
-	const margin = score.One / 10
+	const margin = score.One / 20
 	for _, kind := range kinds(t) {
 		mean := map[string]int64{}
 		for _, name := range []string{policy.Random, policy.Heuristic, policy.Oracle} {

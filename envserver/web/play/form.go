@@ -2,6 +2,7 @@ package play
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // typeField names the field of an action that chooses its kind, in servers of csenv.
@@ -122,7 +124,7 @@ func actionsOf(text json.RawMessage) ([]action, error) {
 
 // list returns the schema of a short list of objects among the alternatives, nil for none.
 func (s schema) list() *schema {
-	if s.Items != nil && len(s.Items.Properties) > 0 && s.MaxItems > 0 && s.MaxItems <= maxRows {
+	if s.Items != nil && len(s.Items.Properties) > 0 && s.MaxItems <= maxRows {
 		return &s
 	}
 	for _, alternative := range s.AnyOf {
@@ -133,8 +135,12 @@ func (s schema) list() *schema {
 	return nil
 }
 
-// maxRows bounds the objects of a list that is a form.
-const maxRows = 20
+// maxRows bounds the objects of a list that is a form, which has openRows if the schema has no
+// maximum: those that models generate by can't have one.
+const (
+	maxRows  = 20
+	openRows = facts.MaxStated
+)
 
 // choices returns the allowed texts, nil for free values.
 func (s schema) choices() []string {
@@ -213,7 +219,7 @@ func (s schema) field(name string, required bool) field {
 	list := s.list()
 	switch {
 	case list != nil:
-		f.Kind, f.Rows, f.Members = listField, list.MaxItems, fieldsOf(*list.Items)
+		f.Kind, f.Rows, f.Members = listField, cmp.Or(list.MaxItems, openRows), fieldsOf(*list.Items)
 	case len(f.Choices) > 0:
 		f.Kind = choiceField
 	case is("number", "integer") && !prefersText(types):

@@ -305,9 +305,9 @@ func hostile(t *testing.T) string {
 		bad + `","content":"` + bad + `","facts":[{"what":"` + bad + `","value":"` + bad + `"}]}],"knowledge_base":[{"id":"` + bad + `","title":"` + bad + `","body":"` + bad + `"}]}`
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /schema", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"action":{"properties":{"action_type":{"enum":["`+bad+`","ok"],"description":"ok: `+bad+`"},"`+bad+
-			`":{"type":"string","description":"`+bad+`"},"n":{"enum":["`+bad+`"]},"x":{"type":"boolean"},"y":true,`+
-			`"l":{"type":"array","maxItems":2,"items":{"properties":{"`+bad+`":{"enum":["`+bad+`"],"description":"x\n`+bad+`: `+bad+`"}}}}}}}`)
+		fmt.Fprint(w, `{"action":{"anyOf":[{"properties":{"action_type":{"const":"`+bad+`"}}},`+
+			`{"properties":{"action_type":{"const":"ok","description":"`+bad+`"},"`+bad+`":{"type":"string","description":"`+bad+`"},"n":{"enum":["`+bad+`"]},"x":{"type":"boolean"},"y":true,`+
+			`"l":{"type":"array","maxItems":2,"items":{"properties":{"`+bad+`":{"enum":["`+bad+`"],"description":"x\n`+bad+`: `+bad+`"}}}}}}]}}`)
 	})
 	mux.HandleFunc("GET /ws", func(w http.ResponseWriter, r *http.Request) {
 		upgrader := websocket.Upgrader{}

@@ -83,6 +83,7 @@ ci: ## Run the gate: everything that a change must pass.
 
 .PHONY: build
 build: ## Build all binaries into bin/.
+	@command -v go >/dev/null || { echo "make needs Go: install the version of go.mod from https://go.dev/dl/" >&2; exit 1; }
 	@mkdir -p bin
 	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 

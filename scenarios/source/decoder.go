@@ -109,7 +109,7 @@ func (d *Decoder) syntax(data []byte, err error) {
 	line, what := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 	if found := parserError.FindStringSubmatch(err.Error()); found != nil {
 		line, _ = strconv.Atoi(found[1])
-		what = found[2] + ": check the quotes, the indentation and the colons there and in the lines above"
+		what = found[2] + ": check the quotes, the indentation and the colons in this line and in those around it"
 	} else if at := slices.IndexFunc([]rune(string(data)), func(r rune) bool {
 		return r == utf8.RuneError || unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\u0085", r)
 	}); at >= 0 {

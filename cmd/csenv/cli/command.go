@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -111,6 +113,14 @@ func nearFlag(cmd *cobra.Command, name string) string {
 		return ": did you mean --" + near + "?"
 	}
 	return ""
+}
+
+// CalledAs returns how the user calls the program: csenv, or its path below this folder.
+func CalledAs() string {
+	if called := os.Args[0]; filepath.IsLocal(called) && filepath.Base(called) == "csenv" {
+		return called
+	}
+	return "csenv"
 }
 
 // RequireArguments accepts exactly the named arguments.

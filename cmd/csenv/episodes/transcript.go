@@ -56,6 +56,10 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 	if t.Missing != "" {
 		view.WriteParagraph(w, "", "note: "+t.Missing)
 	}
+	printGrade(w, e.Grade)
+	if t.Lost != "" {
+		view.WriteParagraph(w, "", "\nLost: "+t.Lost+".")
+	}
 	view.WriteHeading(w, "observations")
 	printItems(w, t.Steps[0].Items)
 	for _, step := range t.Steps[1:] {
@@ -65,10 +69,6 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 			view.WriteParagraph(w, "  ", "refused: "+step.Refused)
 		}
 		printItems(w, step.Items)
-	}
-	printGrade(w, e.Grade)
-	if t.Lost != "" {
-		view.WriteParagraph(w, "", "\nLost: "+t.Lost+".")
 	}
 	for _, r := range t.Reviews {
 		printReview(w, r)

@@ -61,8 +61,12 @@ func OpenStored(ctx context.Context, location string) (*Stored, error) {
 func OpenStore(ctx context.Context, location string) (*results.Store, error) {
 	folder, isFile := strings.CutPrefix(location, "file://")
 	if isFile || !strings.Contains(location, "://") {
-		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		info, err := os.Stat(folder)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("there is no folder %s: give the folder or URL in which episodes are stored", folder)
+		case !info.IsDir():
+			return nil, fmt.Errorf("%s is a file: give the folder or URL in which episodes are stored", folder)
 		}
 	}
 	return buckets.Open(ctx, location)

@@ -109,6 +109,9 @@ func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.
 		switch finding {
 		case facts.Right:
 			row.Given, row.Met, row.texts = "right", true, f.Values
+			if at := slices.IndexFunc(given, func(g facts.Fact) bool { return g.What == f.What }); at >= 0 {
+				row.Given = inWords(given[at].Value)
+			}
 		case facts.Untold:
 			row.Given, row.Why = row.Gold, "the message lacks it"
 			found.untold = append(found.untold, wanted)

@@ -149,7 +149,7 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 		name, program := results.RunFolder("", run.Name, string(run.UID)), cli.CalledAs()
 		figures.PrintSummary(cmd.OutOrStdout(), run, fmt.Sprintf("`%[1]s results %[2]s%[3]s` shows all figures, "+
 			"`%[1]s ui%[3]s%[4]s` the conversations. Stored in %[5]s.", program, name, from,
-			strings.Join(slices.Concat([]string{""}, *e.packs), " --pack "), run.Status.Results))
+			strings.Join(append([]string{""}, *e.packs...), " --pack "), run.Status.Results))
 	} else if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil, ""); err != nil {
 		return err
 	}

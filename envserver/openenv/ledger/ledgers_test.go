@@ -90,6 +90,7 @@ func TestUselessLedgersMakeRoom(t *testing.T) {
 		if _, err := store.AddReceipts(protocol.RunTag{Run: "late"}, "", true, nil); !errors.Is(err, ErrFull) {
 			t.Errorf("a ledger beyond the maximum was opened for receipts with %v", err)
 		}
+		elapse(time.Second) // so that one ledger is the last used
 		if _, err := store.Open(protocol.RunTag{Run: "needed-5"}, score.PlannedEpisode{}); err != nil {
 			t.Errorf("an existing ledger: %v", err)
 		}

@@ -108,10 +108,16 @@ func (s *site) episode(r *http.Request) (shown, error) {
 
 // addObjection adds what a person has written against the grade.
 func (s *site) addObjection(r *http.Request, p *episodePage, run *source.LoadedRun, query url.Values) error {
-	all, err := run.Objections(r.Context())
-	if p.Objection = all[p.Excerpt.Episode.Index].Because; all != nil && s.mayObject(r) {
+	store, err := run.OwnStore(r.Context())
+	if store == nil || err != nil {
+		return err
+	}
+	defer store.Close()
+	if s.mayObject(r) {
 		p.Object = addQuery(p.Excerpt.Path+"/objection", query)
 	}
+	o, err := store.Objection(r.Context(), "", p.Excerpt.Episode.Index)
+	p.Objection = o.Because
 	return err
 }
 

@@ -121,8 +121,6 @@ type column struct {
 
 type episodeRow struct {
 	index.Episode
-	// Outcome is the word for it: passed or missed of a scored one.
-	Outcome                         string
 	Category, Points, Seconds, Path string
 	// Title is what the scenario is about, "" if it is unknown.
 	Title string
@@ -214,9 +212,11 @@ func numberFromOne(e index.Episode) index.Episode {
 }
 
 // outcomeWords are the words of wordOf for values of the form.
-var outcomeWords = map[string]string{"passed": "Passed", "missed": "Missed", string(score.Scored): "Scored",
-	string(score.Failed): "Failed by the agent", string(score.Errored): "Errored",
-	string(score.Withheld): "Score withheld"}
+var outcomeWords = map[string]string{"passed": wordOf(score.Scored, "", true).Text,
+	"missed": wordOf(score.Scored, "", false).Text, string(score.Scored): "Scored",
+	string(score.Failed):   wordOf(score.Failed, "", false).Text,
+	string(score.Errored):  wordOf(score.Errored, "", false).Text,
+	string(score.Withheld): wordOf(score.Withheld, "", false).Text}
 
 // choices are the selects of the form: what the run and the selected episodes have.
 func (s *site) choices(run *source.LoadedRun, values url.Values, found index.Page) []choice {

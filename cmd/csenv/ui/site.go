@@ -160,6 +160,9 @@ func (s *site) serve(show func(*http.Request) (shown, error)) http.HandlerFunc {
 			}
 			return s.pages.Page(found.template, s.layout(r.Context(), found))
 		})
+		if r.Context().Err() != nil {
+			return // the visitor has gone
+		}
 		if err != nil {
 			s.log.Error("A page can't be rendered", "path", r.URL.Path, "error", err)
 			http.Error(w, "The page can't be rendered: see the log of csenv ui.", http.StatusInternalServerError)

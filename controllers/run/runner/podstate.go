@@ -37,9 +37,8 @@ func ReadShard(pod *corev1.Pod) (int, error) {
 // maxStopped bounds what CountStopped reads in an annotation.
 const maxStopped = 1 << 20
 
-// CountStopped counts the runners that played a pod's shard before and left no summary:
-// runners of its Job that failed or were stopped, one for each job attempt before, and one of a
-// deleted Job.
+// CountStopped counts the runners that played a pod's shard before and left no summary: runners of
+// its Job that failed or were stopped, one for each job attempt before, and one of a deleted Job.
 func CountStopped(pod *corev1.Pod) (stopped int64) {
 	for name, own := range map[string]int64{batchv1.JobIndexFailureCountAnnotation: 0,
 		batchv1.JobIndexIgnoredFailureCountAnnotation: 0, AnnotationJobAttempt: 1, annotationContinues: 0} {

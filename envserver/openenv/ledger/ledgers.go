@@ -341,9 +341,14 @@ func (s *Ledgers) mark(l *ShardLedger, unread bool) {
 
 // touch records that a ledger is used.
 func (s *Ledgers) touch(l *ShardLedger) {
+	l.stamp()
+	s.rank(l)
+}
+
+// stamp notes when a ledger is used. It has to be ranked then.
+func (l *ShardLedger) stamp() {
 	l.touched = time.Now()
 	l.run.touched = l.touched
-	s.rank(l)
 }
 
 // Begin counts an episode that was opened.
@@ -367,7 +372,7 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 	l = s.current(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer func() { s.touch(l); s.mark(l, true) }()
+	defer func() { l.stamp(); s.mark(l, true) }()
 	if e.Outcome == score.Errored {
 		l.run.errored++
 		s.errored++

@@ -63,16 +63,27 @@ func (s *Store) Objections(ctx context.Context, run string) (map[int64]Objection
 	}
 	found := map[int64]Objection{}
 	for _, file := range files {
-		o, episode := Objection{}, int64(file.number)
-		// JSON writes a byte as up to six.
-		data, _, err := s.readObject(ctx, objectionKey(run, episode), 8*MaxObjection)
-		if err == nil {
-			err = json.Unmarshal(data, &o)
+		episode := int64(file.number)
+		if found[episode], err = s.Objection(ctx, run, episode); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the objection to episode %d: %w", episode, err)
-		}
-		found[episode] = o
 	}
 	return found, nil
+}
+
+// Objection reads the objection to the grade of an episode, a zero one if there is none.
+func (s *Store) Objection(ctx context.Context, run string, episode int64) (Objection, error) {
+	var o Objection
+	// JSON writes a byte as up to six.
+	data, _, err := s.readObject(ctx, objectionKey(run, episode), 8*MaxObjection)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return o, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	if err != nil {
+		return o, fmt.Errorf("reading the objection to episode %d: %w", episode, err)
+	}
+	return o, nil
 }

@@ -46,6 +46,11 @@ func TestObjections(t *testing.T) {
 	if diff := cmp.Diff(want, found); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
+	for episode, want := range map[int64]Objection{7: want[7], 8: {}} {
+		if got, err := store.Objection(t.Context(), "run-1", episode); err != nil || got != want {
+			t.Errorf("episode %d: %+v, %v", episode, got, err)
+		}
+	}
 	if shards, err := store.listShards(t.Context(), "run-1"); err != nil || len(shards) != 0 {
 		t.Errorf("shards %v, %v", shards, err)
 	}

@@ -106,10 +106,11 @@ func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.
 			finding = told.Facts.Required[i]
 		}
 		wanted := row.Criterion + " " + row.Gold
+		at := slices.IndexFunc(given, func(g facts.Fact) bool { return g.What == f.What })
 		switch finding {
 		case facts.Right:
 			row.Given, row.Met, row.texts = "right", true, f.Values
-			if at := slices.IndexFunc(given, func(g facts.Fact) bool { return g.What == f.What }); at >= 0 {
+			if at >= 0 {
 				row.Given = inWords(given[at].Value)
 			}
 		case facts.Untold:
@@ -117,11 +118,7 @@ func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.
 			found.untold = append(found.untold, wanted)
 		default:
 			row.Given = "not stated"
-			at := -1
-			if told != nil {
-				at = slices.IndexFunc(given, func(g facts.Fact) bool { return g.What == f.What })
-			}
-			if at < 0 || shown[at] || told.Facts.Stated[at] != facts.Wrong {
+			if told == nil || at < 0 || shown[at] || told.Facts.Stated[at] != facts.Wrong {
 				found.missing = append(found.missing, wanted)
 				break
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"sync"
 	"time"
 
@@ -49,12 +50,16 @@ func NewMemory(parts int64, size int, patience time.Duration) *Budget {
 
 // Take waits for a part. A client that holds its share doesn't delay the others. The error is the
 // context's.
+//
+// It lets others have the processor: a part that is returned wakes the next waiter on the same
+// processor, so that a client with many waiters would keep it from part to part.
 func (b *Budget) Take(ctx context.Context, name string) (release func(), err error) {
 	c := b.enter(name)
 	if err := b.acquire(ctx, c); err != nil {
 		b.leave(name, c)
 		return nil, err
 	}
+	runtime.Gosched()
 	return b.releaseOf(name, c), nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -63,6 +65,33 @@ func TestFollowersShareARendering(t *testing.T) {
 	})
 }
 
+// A visitor whose next requests are there already doesn't keep the processor from page to page.
+func TestPagesLetOthersGoFirst(t *testing.T) {
+	pages, err := page.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{pages: pages, sources: &sources{}, log: slog.New(slog.DiscardHandler)}
+	s.handler()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const requested = 100
+	var made, waited int // one goroutine runs at a time
+	var other sync.WaitGroup
+	serve := s.serve(func(*http.Request) (shown, error) {
+		if made++; made == 1 {
+			other.Go(func() { waited = made })
+		}
+		return shown{}, notFound("nothing")
+	})
+	for range requested {
+		follow(t.Context(), serve, "/", "192.0.2.1")
+	}
+	other.Wait()
+	if waited > requested/10 {
+		t.Errorf("another goroutine waited for %d of %d pages", waited, requested)
+	}
+}
+
 // A visitor has few pages made at a time, however many are requested, while others' are made.
 func TestVisitorsTakeTurns(t *testing.T) {
 	pages, err := page.New("")
@@ -79,7 +108,8 @@ func TestVisitorsTakeTurns(t *testing.T) {
 			<-release
 			return shown{}, notFound("nothing")
 		}
-		for i, serve := range []http.HandlerFunc{s.serve(show), s.updates(show)} {
+		answer := s.answerInTurn(func(_ http.ResponseWriter, r *http.Request) { _, _ = show(r) })
+		for i, serve := range []http.HandlerFunc{s.serve(show), s.updates(show), answer} {
 			made.Store(0)
 			for n := range 50 {
 				go follow(t.Context(), serve, "/?page="+strings.Repeat("1", n+1), "192.0.2.1")

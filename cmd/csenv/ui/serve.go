@@ -66,9 +66,14 @@ func servePages(ctx context.Context, address string, hosts []string, handler htt
 	return nil
 }
 
-// newHTTPServer bounds what one visitor occupies. Its requests end with the context.
+// newHTTPServer bounds what one visitor occupies. Its requests end with the context. Before each one
+// the connections of others have the processor, because up to a hundred are read at a time.
 func newHTTPServer(ctx context.Context, handler http.Handler, connections int) *http.Server {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
+	inTurn := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runtime.Gosched()
+		handler.ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: inTurn, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	share.BoundConnections(server, connections)

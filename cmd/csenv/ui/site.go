@@ -115,12 +115,12 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET /runs/{namespace}/{run}/episodes/{episode}", s.serve(s.private(s.episode)))
 	mux.HandleFunc("GET /compare/episodes", s.serve(s.private(s.sideBySide)))
 	if !s.public {
-		mux.HandleFunc("GET /runs/{namespace}/{run}/episodes/{episode}/raw", s.rawEpisode)
-		mux.HandleFunc("POST /runs/{namespace}/{run}/episodes/{episode}/objection", s.object)
+		mux.HandleFunc("GET /runs/{namespace}/{run}/episodes/{episode}/raw", s.answerInTurn(s.rawEpisode))
+		mux.HandleFunc("POST /runs/{namespace}/{run}/episodes/{episode}/objection", s.answerInTurn(s.object))
 	}
 	if s.games != nil {
-		mux.Handle("GET "+playPath+"/", s.games)
-		mux.Handle("POST "+playPath+"/", s.games)
+		mux.HandleFunc("GET "+playPath+"/", s.answerInTurn(s.games.ServeHTTP))
+		mux.HandleFunc("POST "+playPath+"/", s.answerInTurn(s.games.ServeHTTP))
 	}
 	mux.HandleFunc("GET /", s.serve(func(r *http.Request) (shown, error) {
 		return shown{}, notFound("There is no page %s.", r.URL.Path)
@@ -182,6 +182,16 @@ func (s *site) inTurn(r *http.Request, render func() ([]byte, error)) ([]byte, e
 	}
 	defer release()
 	return render()
+}
+
+// answerInTurn answers requests in turns of their visitors.
+func (s *site) answerInTurn(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = s.inTurn(r, func() ([]byte, error) { // the only error is that the visitor has gone
+			next(w, r)
+			return nil, nil
+		})
+	}
 }
 
 // layout returns the page of a handler's result.

@@ -321,8 +321,7 @@ func (cfg *Config) secrets() (*poolkey.Secrets, error) {
 }
 
 // newUpgrader shares write buffers between sessions. Like the official server it doesn't check the
-// origin. Compression would save 750 of an observation's 1,150 bytes and triple the work of a step
-// (hack/bench/libraries).
+// origin. Compression would save 750 of an observation's 1,150 bytes and triple the work of a step.
 func newUpgrader() websocket.Upgrader {
 	return websocket.Upgrader{
 		ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},

@@ -7,8 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Appender is an observation that encodes itself, which is faster than reflection. Its JSON is that
-// of encoding/json without the escapes for HTML.
+// Appender is an observation that encodes itself, in 0.6 µs for a ticket of 1 kB. encoding/json/v2
+// writes the same bytes in 3.2 to 4 µs, which would be 7 to 10 % of a step with its client
+// (BenchmarkStep) and would double a step without one. Its JSON is what encoding/json writes, but
+// without the escapes for HTML.
 type Appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }

@@ -242,26 +242,23 @@ func TestExportedGoldIsWithheld(t *testing.T) {
 		line, _, _ := strings.Cut(all[0].Reply, "\n")
 		replies = append(replies, line)
 	}
-	for _, format := range []string{"jsonl", "atif"} {
-		for _, gold := range []bool{false, true} {
-			out := filepath.Join(t.TempDir(), "out")
-			args := []string{"export", "r", "--results", store, "--format", format, "-O", out}
-			if gold {
-				args = append(args, "--gold")
+	for _, gold := range []bool{false, true} {
+		args := []string{"export", "r", "--results", store}
+		if gold {
+			args = append(args, "--gold")
+		}
+		text, errs, code := csenv(t, args...)
+		if code != exitDone {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		found := 0
+		for _, reply := range append(replies, "criteria") {
+			if strings.Contains(text, reply) {
+				found++
 			}
-			if _, errs, code := csenv(t, args...); code != exitDone {
-				t.Fatalf("exit %d: %s", code, errs)
-			}
-			text := contents(t, out)
-			found := 0
-			for _, reply := range append(replies, "criteria") {
-				if strings.Contains(text, reply) {
-					found++
-				}
-			}
-			if all := len(replies) + 1; gold && found < all*9/10 || !gold && found > 0 {
-				t.Errorf("%s, with the gold %t: %d of %d parts of it are in the output", format, gold, found, all)
-			}
+		}
+		if all := len(replies) + 1; gold && found < all*9/10 || !gold && found > 0 {
+			t.Errorf("with the gold %t: %d of %d parts of it are in the output", gold, found, all)
 		}
 	}
 }
@@ -287,7 +284,7 @@ func contents(t *testing.T, path string) string {
 // The same episodes give the same bytes in every format, and an output of several runs has all.
 func TestExportIsDeterministic(t *testing.T) {
 	store := stored(t, "ticket-classify", "--agent", "heuristic", "--scenarios", "B06,S03,T01", "--trials", "2")
-	for _, format := range []string{"jsonl", "parquet", "hf", "atif"} {
+	for _, format := range []string{"jsonl", "parquet", "hf"} {
 		var first string
 		for i := range 2 {
 			out := filepath.Join(t.TempDir(), "new", "out")
@@ -310,7 +307,7 @@ func TestExportIsDeterministic(t *testing.T) {
 // Every format says what the scores rest on.
 func TestExportsSayWhatScoresRestOn(t *testing.T) {
 	store := stored(t, "ticket-resolve", "--agent", "heuristic", "--scenarios", "B06")
-	for _, format := range []string{"jsonl", "hf", "atif"} {
+	for _, format := range []string{"jsonl", "hf"} {
 		out := filepath.Join(t.TempDir(), "out")
 		_, errs, code := csenv(t, "export", "r", "--results", store, "--format", format, "-O", out)
 		if code != exitDone || !strings.Contains(contents(t, out), "Facts compared exactly; the letter not judged.") {
@@ -331,10 +328,10 @@ func TestExportRefuses(t *testing.T) {
 		want string
 	}{
 		"no run":       {nil, "missing argument RUN"},
-		"format":       {[]string{"r", "--format", "csv"}, `--format is "csv": choose one of jsonl, parquet, hf, atif`},
+		"format":       {[]string{"r", "--format", "csv"}, `--format is "csv": choose one of jsonl, parquet, hf`},
 		"no output":    {[]string{"r", "--format", "hf"}, "--format hf writes a file or a folder: name it with -O"},
 		"files":        {[]string{"r", "--format", "hf", "-O", full}, "has files: name a new folder"},
-		"task":         {[]string{"r", "--format", "atif", "-O", out, "--task", "refund"}, `no episode of task "refund"`},
+		"task":         {[]string{"r", "--format", "hf", "-O", out, "--task", "refund"}, `no episode of task "refund"`},
 		"score":        {[]string{"r", "--min-score", "high", "-O", out}, "--min-score"},
 		"nothing":      {[]string{"r", "--format", "hf", "--min-score", "1", "-O", out}, "no episode is selected of 1 episode"},
 		"both":         {[]string{"r", "--errored", "--min-score", "0.5"}, "choose one"},

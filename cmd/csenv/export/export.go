@@ -38,7 +38,6 @@ var formats = []format{
 	{name: "jsonl", file: newJSONLines},
 	{name: "parquet", file: newParquet},
 	{name: "hf", folder: newDataset},
-	{name: "atif", folder: newATIF},
 }
 
 func formatNames() []string {
@@ -69,8 +68,7 @@ func NewExportCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", formats[0].name, "`format`: "+strings.Join(formatNames(), ", "))
 	cli.CompleteFlag(cmd, "format", formatNames)
-	f.StringVarP(&o.out, "out", "O", "", "new `file`, for hf and atif a new folder; for jsonl, standard output "+
-		"when absent")
+	f.StringVarP(&o.out, "out", "O", "", "new `file`, for hf a new folder; for jsonl, standard output when absent")
 	f.StringSliceVar(&o.tasks, "task", nil, "only this `task`; may be repeated")
 	f.StringVar(&o.minScore, "min-score", "", "only episodes with at least this `score`")
 	f.BoolVar(&o.errored, "errored", false, "also episodes without a score because the infrastructure failed")

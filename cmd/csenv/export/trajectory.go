@@ -214,11 +214,3 @@ func (t *trajectory) tokens() *score.Tokens {
 	}
 	return sum
 }
-
-// getContent is the content of a message, "" without one.
-func getContent(m endpoint.ChatMessage) string {
-	if m.Content == nil {
-		return ""
-	}
-	return *m.Content
-}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +17,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/testkit"
 )
 
@@ -33,12 +32,8 @@ type member struct {
 
 func writeKey(t *testing.T) string {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(path, poolkey.Encode(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

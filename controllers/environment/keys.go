@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +24,7 @@ import (
 	"github.com/csenv/csenv/controllers/environment/observe"
 	"github.com/csenv/csenv/controllers/environment/snapshot"
 	"github.com/csenv/csenv/controllers/keys"
+	"github.com/csenv/csenv/envserver/poolkey"
 )
 
 // keyKeeper keeps the Secrets of pools.
@@ -57,12 +56,8 @@ func (k keyKeeper) restoreKey(ctx context.Context, env *v1alpha1.CustomerSupport
 	if lost == nil {
 		return nil
 	}
-	private, err := encodeKey(lost)
-	if err != nil {
-		return err
-	}
 	logf.FromContext(ctx).Info("Creating the Secret of the ledger key again, which was deleted")
-	return k.createKey(ctx, env, children.BuildKeySecret(env, public, private))
+	return k.createKey(ctx, env, children.BuildKeySecret(env, public, poolkey.Encode(lost)))
 }
 
 // createKey creates the Secret of a ledger key.
@@ -132,16 +127,7 @@ func newKeyPair(entropy io.Reader) (public string, private []byte, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("generating the ledger key: %w", err)
 	}
-	private, err = encodeKey(priv)
-	return base64.StdEncoding.EncodeToString(pub), private, err
-}
-
-func encodeKey(key ed25519.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the ledger key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+	return base64.StdEncoding.EncodeToString(pub), poolkey.Encode(priv), nil
 }
 
 // metricsTokenCheck is the time between two looks at the Secret of the token for metrics, which no

@@ -3,8 +3,6 @@ package keys
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"strings"
 	"testing"
@@ -19,12 +17,8 @@ import (
 
 func secretOf(t *testing.T, name string, key ed25519.PrivateKey) *corev1.Secret {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Data: map[string][]byte{
-		File: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Data: map[string][]byte{File: poolkey.Encode(key)}}
 }
 
 func TestSecrets(t *testing.T) {

@@ -27,10 +27,21 @@ func Load(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
+// Encode writes a key as one PKCS#8 block of PEM.
+func Encode(key ed25519.PrivateKey) []byte {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err) // every Ed25519 key has this form
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der})
+}
+
+const pemType = "PRIVATE KEY"
+
 // Parse reads an Ed25519 private key from one PKCS#8 block of PEM.
 func Parse(text []byte) (ed25519.PrivateKey, error) {
 	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PRIVATE KEY" {
+	if block == nil || block.Type != pemType {
 		return nil, errors.New("it is no PEM PRIVATE KEY")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)

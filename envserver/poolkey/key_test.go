@@ -35,7 +35,7 @@ func TestLoad(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"Ed25519":        {encode("PRIVATE KEY", testKey), ""},
+		"Ed25519":        {Encode(testKey), ""},
 		"another type":   {encode("PRIVATE KEY", other), "not Ed25519"},
 		"another block":  {encode("CERTIFICATE", testKey), "openssl genpkey"},
 		"no PEM":         {[]byte("secret"), "openssl genpkey"},

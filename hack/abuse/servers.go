@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -84,12 +81,7 @@ var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // prepare builds the programs, and writes the key and a store for the pages.
 func prepare(ctx context.Context, folder string) error {
-	der, err := x509.MarshalPKCS8PrivateKey(poolKey)
-	if err != nil {
-		return err
-	}
-	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := os.WriteFile(filepath.Join(folder, keyFile), key, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, keyFile), poolkey.Encode(poolKey), 0o600); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"go", "build", "-o", folder, "./cmd/envserver", "./cmd/csenv"},
@@ -153,35 +145,15 @@ func startPool(ctx context.Context, folder string, _ *kind) (*server, error) {
 		}
 		members = append(members, member)
 	}
-	front, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	var target atomic.Pointer[process.Server]
+	target.Store(members[0])
+	front, err := process.NewFront(ctx, func() string { return target.Load().Address })
 	if err != nil {
 		end()
 		return nil, err
 	}
-	var target atomic.Pointer[process.Server]
-	target.Store(members[0])
-	go forward(ctx, front, &target)
-	return &server{Server: members[0], front: front.Addr().String(), end: func() { _ = front.Close(); end() },
+	return &server{Server: members[0], front: front.Address(), end: func() { _ = front.Close(); end() },
 		next: func() *process.Server { target.Store(members[1]); return members[1] }}, nil
-}
-
-// forward forwards each connection to the target of its time.
-func forward(ctx context.Context, front net.Listener, target *atomic.Pointer[process.Server]) {
-	for {
-		conn, err := front.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer conn.Close()
-			to, err := new(net.Dialer).DialContext(ctx, "tcp", target.Load().Address)
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(to, conn); _ = to.Close() }()
-			_, _ = io.Copy(conn, to)
-		}()
-	}
 }
 
 // leave ends the first server of a pool, as a rolling update does. The next one is left.

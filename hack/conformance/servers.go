@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -85,11 +83,7 @@ func writeKey(path string) error {
 	if err != nil {
 		return fmt.Errorf("making the pool's key: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encoding the pool's key: %w", err)
-	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
+	return os.WriteFile(path, poolkey.Encode(key), 0o600)
 }
 
 // ledgerKeyFile has the key that the servers of the pool share.
@@ -98,7 +92,7 @@ const ledgerKeyFile = "ledger.pem"
 // servers are the running processes, and the front of the replicas.
 type servers struct {
 	all   []*server
-	front *front
+	front *process.Front
 	// opsToken is for the operations ports of the pool's servers. The others need none.
 	opsToken string
 }
@@ -137,7 +131,11 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 			replicas = append(replicas, one.Address)
 		}
 	}
-	if s.front, err = newFront(ctx, replicas...); err != nil {
+	turn := -1
+	if s.front, err = process.NewFront(ctx, func() string {
+		turn++
+		return replicas[turn%len(replicas)]
+	}); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
@@ -147,7 +145,7 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 func (s *servers) environment() []string {
 	variables := []string{"CONFORMANCE_TOKEN_VALUE=" + token, "CONFORMANCE_OPS_TOKEN=" + s.opsToken}
 	if s.front != nil {
-		variables = append(variables, "CONFORMANCE_FRONT=http://"+s.front.address())
+		variables = append(variables, "CONFORMANCE_FRONT=http://"+s.front.Address())
 	}
 	for _, one := range s.all {
 		variables = append(variables, "CONFORMANCE_"+one.name+"=http://"+one.Address,
@@ -213,7 +211,7 @@ func (s *servers) stop() error {
 	}
 	stopping.Wait()
 	if s.front != nil {
-		errs[len(s.all)] = s.front.close()
+		errs[len(s.all)] = s.front.Close()
 	}
 	return errors.Join(errs...)
 }

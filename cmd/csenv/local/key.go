@@ -2,8 +2,6 @@ package local
 
 import (
 	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,10 +46,6 @@ func makeKey(file string) error {
 	if err != nil {
 		return err
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
 	folder := filepath.Dir(file)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -61,7 +55,7 @@ func makeKey(file string) error {
 		return err
 	}
 	defer os.Remove(draft.Name())
-	err = pem.Encode(draft, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	_, err = draft.Write(poolkey.Encode(key))
 	if err = errors.Join(err, draft.Close()); err != nil {
 		return err
 	}

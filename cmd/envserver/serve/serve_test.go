@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
@@ -374,12 +372,8 @@ func TestServesRolloutsAfterTheDrainTimeout(t *testing.T) {
 func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(path, poolkey.Encode(key), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path, key

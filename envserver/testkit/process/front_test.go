@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -50,19 +50,27 @@ func say(t *testing.T, address, text string) string {
 	return string(answer)
 }
 
+func takeTurns(targets ...string) func() string {
+	turn := 0
+	return func() string {
+		turn++
+		return targets[(turn-1)%len(targets)]
+	}
+}
+
 func TestFrontTakesTurns(t *testing.T) {
-	f, err := newFront(t.Context(), upper(t, "a"), upper(t, "b"), upper(t, "c"))
+	f, err := NewFront(t.Context(), takeTurns(upper(t, "a"), upper(t, "b"), upper(t, "c")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for range 4 {
-		got = append(got, say(t, f.address(), "hi"))
+		got = append(got, say(t, f.Address(), "hi"))
 	}
 	if diff := cmp.Diff([]string{"a heard hi", "b heard hi", "c heard hi", "a heard hi"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if err := f.close(); err != nil {
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.running.Wait()
@@ -77,27 +85,27 @@ func TestFrontEnds(t *testing.T) {
 	_ = gone.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f, err := newFront(ctx, gone.Addr().String(), upper(t, "b"))
+	f, err := NewFront(ctx, takeTurns(gone.Addr().String(), upper(t, "b")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := say(t, f.address(), "hi"); got != "" {
+	if got := say(t, f.Address(), "hi"); got != "" {
 		t.Errorf("a stopped server answered %q", got)
 	}
-	if got := say(t, f.address(), "hi"); got != "b heard hi" {
+	if got := say(t, f.Address(), "hi"); got != "b heard hi" {
 		t.Errorf("the next server answered %q", got)
 	}
-	idle, err := net.Dial("tcp", f.address())
+	idle, err := net.Dial("tcp", f.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer idle.Close()
-	open, err := net.Dial("tcp", f.address())
+	open, err := net.Dial("tcp", f.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Close()
 	cancel()
-	_ = f.close()
+	_ = f.Close()
 	f.running.Wait()
 }

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -9,37 +9,35 @@ import (
 	"sync"
 )
 
-// front imitates a Kubernetes Service: it forwards each connection to the next of several servers,
-// without reading the traffic.
-type front struct {
-	listener net.Listener
-	targets  []string
-	running  sync.WaitGroup
+// Front imitates a Kubernetes Service: it forwards connections without reading the traffic. Close
+// stops the listening; open connections end with their server or the context.
+type Front struct {
+	net.Listener
+	running sync.WaitGroup
 }
 
-func newFront(ctx context.Context, targets ...string) (*front, error) {
+// NewFront opens a port, each of whose connections is forwarded to the address that choose returns.
+func NewFront(ctx context.Context, choose func() string) (*Front, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("opening the front's port: %w", err)
 	}
-	f := &front{listener: listener, targets: targets}
-	f.running.Go(func() { f.serve(ctx) })
+	f := &Front{Listener: listener}
+	f.running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			target := choose()
+			f.running.Go(func() { forwardConnection(ctx, client, target) })
+		}
+	})
 	return f, nil
 }
 
-func (f *front) address() string { return f.listener.Addr().String() }
-
-// serve forwards connections until the front is closed.
-func (f *front) serve(ctx context.Context) {
-	for turn := 0; ; turn++ {
-		client, err := f.listener.Accept()
-		if err != nil {
-			return
-		}
-		target := f.targets[turn%len(f.targets)]
-		f.running.Go(func() { forwardConnection(ctx, client, target) })
-	}
-}
+// Address is HOST:PORT of the front.
+func (f *Front) Address() string { return f.Addr().String() }
 
 // forwardConnection copies in both directions until both have ended. The end of one direction
 // leaves the other open, as in a Service.
@@ -63,6 +61,3 @@ func copyUntilEnd(to, from net.Conn) {
 		_ = half.CloseWrite()
 	}
 }
-
-// close stops the listener. Open connections end with the servers or the context.
-func (f *front) close() error { return f.listener.Close() }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -19,9 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/csenv/csenv/envserver/play/record"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -185,17 +185,11 @@ var (
 // being read.
 func (p *public) awaitRuns(t *testing.T, names ...string) {
 	t.Helper()
-	missing := names
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 5*time.Minute, true,
-		func(context.Context) (bool, error) {
-			p.read(t, "/")
-			missing = slices.DeleteFunc(missing, func(name string) bool {
-				return strings.Contains(p.answered["/"], name)
-			})
-			return len(missing) == 0, nil
-		}); err != nil {
-		t.Fatalf("the overview doesn't list %v: %s", missing, p.answered["/"])
-	}
+	wire.AwaitCondition(t, fmt.Sprintf("the overview lists %v", names), func() bool {
+		p.read(t, "/")
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(p.answered["/"], name) })
+		return len(names) == 0
+	})
 }
 
 // crawl follows all links, and requests what public mode doesn't link.

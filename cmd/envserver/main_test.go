@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/testkit/isolated"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 // asProgram makes the test program act as the server, which runs itself to check packs. Its value
@@ -104,18 +105,12 @@ func stats(t *testing.T, ops string) score.Report {
 // eventually waits until the server has checked its packs again, which it does in another process.
 func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Report {
 	t.Helper()
-	deadline, ticker := time.After(5*time.Minute), time.NewTicker(200*time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if report := stats(t, ops); report.Packs != nil && holds(*report.Packs) {
-			return report
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("the packs are %+v", stats(t, ops).Packs)
-		case <-ticker.C:
-		}
-	}
+	var report score.Report
+	wire.AwaitCondition(t, "the server reports its packs anew", func() bool {
+		report = stats(t, ops)
+		return report.Packs != nil && holds(*report.Packs)
+	})
+	return report
 }
 
 // After a change of a pack, the running server keeps the loaded scenarios, and reports the fault of

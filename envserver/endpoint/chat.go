@@ -6,7 +6,7 @@ import (
 )
 
 // ChatRequest is a request for a chat completion: the part of OpenAI's protocol that csenv uses.
-// Its types are written here because those of OpenAI's library add 15 MB to a program.
+// Its types are written here because OpenAI's library adds 15 MB to a program.
 type ChatRequest struct {
 	Model               string          `json:"model"`
 	Messages            []ChatMessage   `json:"messages"`
@@ -19,7 +19,7 @@ type ChatRequest struct {
 	ToolChoice          string          `json:"tool_choice,omitempty"`
 	ParallelToolCalls   *bool           `json:"parallel_tool_calls,omitempty"`
 	ResponseFormat      *ResponseFormat `json:"response_format,omitempty"`
-	// Extra are further members. They replace those of the same names.
+	// Extra are further members. They replace members of the same names.
 	Extra map[string]json.RawMessage `json:"-"`
 	// open leaves additionalProperties out of all schemas.
 	open bool

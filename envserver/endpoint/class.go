@@ -52,7 +52,7 @@ const (
 
 // traits say what follows from each class, for agents and judges alike.
 var traits = [...]struct {
-	// name is that of metrics.
+	// name is the name in metrics.
 	name string
 	// again means that the same request may succeed another time.
 	again bool

@@ -188,7 +188,7 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 	return answer, answer.decide(odd, c.counts.Load())
 }
 
-// decide reports whether the model has answered: its error is that of the endpoint. Odd is a part
+// decide reports whether the model has answered: its error is the endpoint's. Odd is a part
 // of the answer that couldn't be read, and counts means that the endpoint counts tokens.
 func (a *Answer) decide(odd error, counts bool) *Error {
 	reason := strings.ToLower(a.FinishReason)

@@ -24,7 +24,7 @@ const (
 	JSONObject
 	// System is the system's role; the user's first message replaces it.
 	System
-	// Members are those of the model's own messages that aren't in the protocol.
+	// Members are members of the model's own messages that aren't in the protocol.
 	Members
 	// Closed are schemas of objects that forbid other members (additionalProperties).
 	Closed
@@ -39,7 +39,7 @@ const (
 // caller's to leave out.
 var features = [...]struct {
 	feature Feature
-	// name is that of messages: the member of the request, or words.
+	// name is the name in messages: the member of the request, or words.
 	name  string
 	words *regexp.Regexp
 	used  func(r *ChatRequest) bool
@@ -130,7 +130,7 @@ const refusing = `(support|unknown|unrecogni[sz]ed|unexpected|extra|additional|p
 	`invalid|implemented|require|deprecated|enable)`
 
 // thoughtMembers are the names of the members that hold a model's thoughts, and grammars the words
-// of servers that can't generate by a schema: it may be that of a forced call, of a tool or of the
+// of servers that can't generate by a schema: it may belong to a forced call, to a tool or to the
 // answer.
 const (
 	thoughtMembers = `\breasoning_(content|details)\b|['"\x60]reasoning['"\x60]|thinking_blocks|thought_?signature|` +
@@ -168,7 +168,7 @@ func (r ChatRequest) without(f Feature) ChatRequest {
 	return r
 }
 
-// schema is that of the answer, nil for none.
+// schema is the answer's, nil for none.
 func (r *ChatRequest) schema() *ChatAnswerSchema {
 	if r.ResponseFormat == nil {
 		return nil

@@ -102,7 +102,7 @@ func (l *limiter) admit() {
 	}
 }
 
-// release ends a request. The number of cuts is that of acquire.
+// release ends a request. The number of cuts is what acquire returned.
 func (l *limiter) release(cuts int, how ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

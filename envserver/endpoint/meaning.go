@@ -39,7 +39,7 @@ type meaning struct {
 	applies func(status int) bool
 }
 
-// ofRequests are errors about a request, and ofServices those of a service behind a gateway that
+// ofRequests are errors about a request, and ofServices errors of a service behind a gateway that
 // answers with a status of another meaning.
 var (
 	ofRequests = []meaning{
@@ -93,7 +93,7 @@ func isUndecided(status int) bool {
 }
 
 // mayRefuseFeature reports whether servers use the status for a parameter that they don't support.
-// Relays use those of an overload as well, so then the words decide.
+// Relays use an overload's as well, so then the words decide.
 func mayRefuseFeature(status int, said string) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout,
@@ -105,7 +105,7 @@ func mayRefuseFeature(status int, said string) bool {
 	return status <= http.StatusNotImplemented
 }
 
-// classify decides what an error means: it changes the class of e, whose status is that of the
+// classify decides what an error means: it changes the class of e, whose status comes from the
 // answer or of the error in it. An error that the model itself caused, such as a malformed tool
 // call, counts as an answer.
 func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {

@@ -15,7 +15,7 @@ const trialTokens = 16
 
 // Try sends one tiny request that no endpoint refuses for its content, to learn whether the
 // address, the key and the model's name are right. A completion is requested, because gateways need
-// not list their models, and list them without a key. The extra members are those of all requests.
+// not list their models, and list them without a key. All requests have the extra members.
 // The error is an *Error.
 func (c *Completions) Try(ctx context.Context, model string, extra map[string]json.RawMessage) error {
 	request := ChatRequest{

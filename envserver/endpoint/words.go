@@ -93,7 +93,7 @@ func complaintOf(body []byte) *complaint {
 }
 
 // waits finds a pause: "try again in 7.66s", "retryDelay": "41s", "retry_after": 5, "in 1h13m38s".
-// unitLetters shorten its units to those of a duration.
+// unitLetters shorten its units to a duration's units.
 var (
 	waits = regexp.MustCompile(`(?i)(?:try again in|retry[ _-]?(?:after|delay)(?:_seconds)?)\\?"?\s*:?\s*\\?"?` +
 		`([0-9]+(?:\.[0-9]+)?(?:\s?(?:h(?:ours?)?|ms|milliseconds?|m(?:in(?:utes?)?)?|s(?:ec(?:onds?)?)?)[0-9.]*)*)`)

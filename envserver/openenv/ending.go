@@ -32,7 +32,7 @@ const (
 var endings = [...]struct {
 	// result is the label of csenv_sessions_total.
 	result string
-	// code is that of the close frame, 0 for a connection that is closed without one.
+	// code is the close frame's, 0 for a connection that is closed without one.
 	code int
 	// kept is true if a session that its socket owned continues without it, for SessionGrace.
 	kept bool

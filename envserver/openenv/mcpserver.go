@@ -166,7 +166,7 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 	return ss, nil
 }
 
-// wireRPC converts an error to that of the MCP library.
+// wireRPC converts an error to the MCP library's.
 func wireRPC(fault *protocol.RPCError) error {
 	data, err := json.Marshal(fault.Data)
 	if err != nil {

@@ -312,7 +312,7 @@ func (cfg *Config) validate() error {
 	return cfg.Peers.Validate()
 }
 
-// secrets derives those of a shared key, nil for another one.
+// secrets derives the secrets of a shared key, nil for a key that isn't shared.
 func (cfg *Config) secrets() (*poolkey.Secrets, error) {
 	if !cfg.SharedKey {
 		return nil, nil //nolint:nilnil // nil admits everybody

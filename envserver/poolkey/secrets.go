@@ -23,7 +23,7 @@ type Secrets struct {
 	Metrics string
 	// Scores seals what has scores that a pool withholds.
 	Scores cipher.AEAD
-	// plans is the key of the runs' credentials, runs that of the credentials that the release
+	// plans is the key of the runs' credentials, runs the key of the credentials that the release
 	// before gave out.
 	plans, runs []byte
 }

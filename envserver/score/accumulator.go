@@ -147,7 +147,7 @@ func (t *taskFold) merge(o *taskFold) {
 	t.passHatK.Merge(&o.passHatK)
 }
 
-// accumulatorVersions are those of accumulators in statuses. Runs outlive a release, so a change to
+// accumulatorVersions are versions of accumulators in statuses. Runs outlive a release: a change to
 // the encoding raises the newest version, and older ones stay readable (Stream.Version).
 var accumulatorVersions = bitstream.Versions{Oldest: 2, Newest: 3}
 

@@ -26,7 +26,7 @@ type Budget struct {
 	// MaxCost, a decimal, bounds the cost by the prices, "" for no bound.
 	MaxCost string `json:"maxCost,omitempty"`
 	Prices  Prices `json:"prices,omitzero"`
-	// Used are the tokens that are no longer available: those of shards that are counted.
+	// Used are the tokens that are no longer available: shards that are counted have spent them.
 	Used Tokens `json:"used,omitzero"`
 }
 

@@ -18,7 +18,7 @@ type Comparison struct {
 	// Delta is the mean over the pairs of a's mean score minus b's: positive where a is better.
 	// Each pair counts once, however many trials it has.
 	Delta int64
-	// StandardError is that of Delta, clustered by scenario, and CI95 its t-interval with one
+	// StandardError is Delta's, clustered by scenario, and CI95 its t-interval with one
 	// degree of freedom less than there are scenarios, within -One and One. Both are nil with fewer
 	// than two scenarios.
 	StandardError *int64

@@ -21,7 +21,7 @@ type Figures struct {
 	// PassHatK has an entry for each k up to MaxK for which some scenario has k trials.
 	PassHatK []stats.PassHatK
 	Tasks    []TaskFigures
-	// Categories, Difficulties and Languages are those of scenarios, ordered by name. Beyond as
+	// Categories, Difficulties and Languages are the scenarios', ordered by name. Beyond as
 	// many as a status lists, the last are added up as stats.OtherGroup.
 	Categories   []GroupFigures
 	Difficulties []GroupFigures

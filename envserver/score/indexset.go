@@ -93,7 +93,7 @@ func (s IndexSet) Contains(index int64) bool {
 	return found
 }
 
-// find returns the position of the range that holds the index, or that of the first range after it.
+// find returns the position of the range that holds the index, or of the first range after it.
 func (s IndexSet) find(index int64) (at int, found bool) {
 	at = sort.Search(len(s.ranges), func(i int) bool { return index <= s.ranges[i].last })
 	return at, at < len(s.ranges) && s.ranges[at].first <= index

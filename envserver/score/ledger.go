@@ -19,7 +19,7 @@ type Ledger struct {
 	Shard int
 	// PassScore is the least score, in micro-points, with which an episode passes that was right.
 	PassScore int64
-	// ScenarioDigest, GraderVersion and Judge are those of the server that graded.
+	// ScenarioDigest, GraderVersion and Judge identify what the server graded with.
 	ScenarioDigest string
 	GraderVersion  string
 	Judge          string
@@ -77,7 +77,7 @@ type Episode struct {
 	// is wrong or missing.
 	Wrong      bool
 	Dimensions []Dimension
-	// Category, Difficulty and Language are those of the scenario.
+	// Category, Difficulty and Language are the scenario's.
 	Category   string
 	Difficulty string
 	Language   string

@@ -11,7 +11,7 @@ import (
 // MaxLedgerBytes bounds the encoded ledgers that a decoder accepts.
 const MaxLedgerBytes = 64 << 10
 
-// ledgerVersions are those of signed ledgers and of ledgers in statuses, which outlive a release.
+// ledgerVersions are the versions of ledgers that are read: signed and stored ones outlive a release.
 var ledgerVersions = bitstream.Versions{Oldest: 1, Newest: 1}
 
 // maxCount bounds counts of episodes, and maxPoints sums of points, so that a decoder's sums don't
@@ -30,7 +30,7 @@ const (
 var ErrMalformed = errors.New("malformed ledger")
 
 // MarshalBinary encodes the ledger as a bit stream: a header, tables of texts, then a column for
-// each field. The figures of tasks that follow from those of scenarios are omitted. Equal ledgers
+// each field. Figures of tasks that follow from the scenarios' figures are omitted. Equal ledgers
 // have equal bytes.
 func (l *Ledger) MarshalBinary() ([]byte, error) {
 	if err := l.validate(); err != nil {

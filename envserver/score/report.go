@@ -6,7 +6,7 @@ const Protocol = 1
 
 // Report is the reply of a server to /stats, which the controllers read.
 type Report struct {
-	// Protocol is that of the runners whose runs the server plays, 0 for a server of a release
+	// Protocol is the runners' protocol that the server plays, 0 for a server of a release
 	// before their credentials named a plan.
 	Protocol       int      `json:"protocol,omitempty"`
 	Environment    string   `json:"environment"`
@@ -106,7 +106,7 @@ type Scenario struct {
 	Difficulty string `json:"difficulty"`
 	Language   string `json:"language"`
 	Split      string `json:"split"`
-	// Modifiers are those of a generated case, ordered. Servers of older releases don't report
+	// Modifiers are a generated case's, ordered. Servers of older releases don't report
 	// them.
 	Modifiers []string `json:"modifiers,omitempty"`
 }

@@ -67,7 +67,7 @@ func OpenText(text, purpose string, c cipher.AEAD) (string, error) {
 	return string(data), err
 }
 
-// ReceiptPurpose is that of sealed receipts, ledgerPurpose that of sealed ledgers.
+// ReceiptPurpose is the purpose of sealed receipts, ledgerPurpose of sealed ledgers.
 const (
 	ReceiptPurpose = "receipt"
 	ledgerPurpose  = "ledger"

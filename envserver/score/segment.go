@@ -73,7 +73,7 @@ type Segment struct {
 	// Instance is a random id that changes when the server restarts or evicts the tag. Numbers
 	// count from 1 within it.
 	Instance string `json:"instance"`
-	// Number is that of the ledger, 0 without one.
+	// Number is the ledger's, 0 without one.
 	Number int64 `json:"segment"`
 	// Ledger is nil while no episode has ended. Its run is SegmentRun, and its shard is Number. It
 	// opened as many episodes as have ended, so those that are neither scored nor failed have

@@ -17,7 +17,7 @@ const (
 	receiptPrefix = "csenv receipt v1\n"
 )
 
-// receiptVersions are those of receipts in result stores, which outlive a release.
+// receiptVersions are the versions of receipts in result stores, which outlive a release.
 var receiptVersions = bitstream.Versions{Oldest: 1, Newest: 2}
 
 // maxReceiptText bounds the text of a receipt, in bytes: 16 dimensions with names of 63 bytes and
@@ -86,11 +86,11 @@ func (s SignedLedger) Verify(pub ed25519.PublicKey) (*Ledger, error) {
 // server that graded it is lost, another server with the same key can add the episode to its
 // ledger. A server issues one receipt for each episode of a run, at its first end.
 type Receipt struct {
-	// Run, Shard and PassScore are those of the ledger that counted the episode.
+	// Run, Shard and PassScore are the ledger's that counted the episode.
 	Run       string
 	Shard     int
 	PassScore int64
-	// ScenarioDigest, GraderVersion and Judge are those of the server that graded.
+	// ScenarioDigest, GraderVersion and Judge identify what the server graded with.
 	ScenarioDigest string
 	GraderVersion  string
 	Judge          string

@@ -36,7 +36,7 @@ type Summary struct {
 	// budget was used up. They are in no ledger and have not errored.
 	Unplayed  int64           `json:"unplayed,omitempty"`
 	Durations stats.Durations `json:"durations"`
-	// Tokens are those of the agent's model, failed attempts included.
+	// Tokens are the tokens of the agent's model, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
 	// Mute counts the episodes with a score in which no answer of the agent was an action.
 	Mute   int64  `json:"mute,omitempty"`
@@ -83,7 +83,7 @@ func (t Tokens) Larger(o Tokens) Tokens {
 	return t
 }
 
-// Valid reports whether they can be those of a shard.
+// Valid reports whether a shard can have these counts.
 func (t Tokens) Valid() bool {
 	return t.Prompt >= 0 && t.Prompt <= maxTokens && t.Completion >= 0 && t.Completion <= maxTokens
 }
@@ -142,8 +142,8 @@ func ErrorClasses() []string {
 }
 
 // Encode encodes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain
-// text. If the JSON exceeds MaxSummaryBytes, it merges classes into OtherClass, first those of
-// retries, then those of errored episodes, the smallest first. If that isn't enough, it fails.
+// text. If the JSON exceeds MaxSummaryBytes, it merges classes into OtherClass, first classes of
+// retries, then of errored episodes, the smallest first. If that isn't enough, it fails.
 // Plans prevent this except for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion

@@ -128,7 +128,7 @@ type read struct {
 // wait, while which it interrupts slow reads. Interrupt must let r fail.
 //
 // The caller releases the parts when the buffer is no longer used, also after an error, which is
-// ErrInterrupted, ErrNoPart or that of r.
+// ErrInterrupted, ErrNoPart or r's.
 func (b *Budget) Read(ctx context.Context, name string, into *bytes.Buffer, r io.Reader, limit int,
 	wait time.Duration, interrupt func()) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)

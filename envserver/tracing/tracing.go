@@ -59,7 +59,7 @@ const (
 // None is a span that does nothing.
 var None trace.Span = noop.Span{}
 
-// StartSpan starts a span below that of the context. If that is not recorded, it returns the
+// StartSpan starts a span below the context's span. If that is not recorded, it returns the
 // context and a span that does nothing. Arguments allocate, so that a caller with options asks On
 // before.
 func StartSpan(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {

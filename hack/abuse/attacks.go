@@ -132,7 +132,7 @@ func frame(kind byte, payload string) string {
 	return string([]byte{kind, 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
 }
 
-// The kinds of frames: those of which a message has one, and the beginning and the middle of
+// The kinds of frames: a whole message in one frame, and the beginning and the middle of
 // others.
 const finalText, finalPing, firstText, middle = 0x81, 0x89, 0x01, 0x00
 

@@ -160,7 +160,7 @@ func resident(pid int) int64 {
 	return int64(stat.ResidentMemory())
 }
 
-// work is the time that the processors of the machine have worked, and that of all, in seconds.
+// work is how long the machine's processors have worked, and how long there were any, in seconds.
 type work struct{ worked, all float64 }
 
 func workOfMachine() work {

@@ -35,7 +35,7 @@ type kind struct {
 	players int
 	// play plays until the second context ends. It calls each for every request.
 	play func(ctx, until context.Context, s *server, seed int, each func(func() error) error) error
-	// limit is the memory of its pod in bytes, 0 for that of a pool's server.
+	// limit is the memory of its pod in bytes, 0 for a pool's server.
 	limit int64
 }
 
@@ -67,7 +67,7 @@ type server struct {
 // keyFile is in the folder of a run of this command, like the programs.
 const keyFile = "key.pem"
 
-// poolSecrets are those of the key.
+// poolSecrets derives the secrets of the key.
 func poolSecrets() *poolkey.Secrets {
 	secrets, err := poolkey.DeriveSecrets(poolKey)
 	if err != nil {

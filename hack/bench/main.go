@@ -41,7 +41,7 @@ var benchmarks = []benchmark{
 		measureOperator},
 }
 
-// options are the sizes of the scenarios. 0 and no names stand for those of the documentation.
+// options are the sizes of the scenarios. 0 and no names stand for the documentation's.
 type options struct {
 	servers, sessions      []int
 	kinds, parts           []string

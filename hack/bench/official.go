@@ -194,7 +194,7 @@ func findRow(rows []row, server string, asked int) *row {
 	return &rows[i]
 }
 
-// sharesOf shows the steps per second of each kind of step as a share of those of the bare echo.
+// sharesOf shows the steps per second of each kind of step as a share of the bare echo's.
 func sharesOf(rows []row) block {
 	var shares []table.Row
 	for _, kind := range steps {
@@ -268,7 +268,7 @@ type target struct {
 	judge func(rows []*row) (string, bool)
 }
 
-// atLeast compares the steps per second of the first row with those of the second.
+// atLeast compares the steps per second of the first row with the second row's.
 func atLeast(least float64, format string, scale float64) func([]*row) (string, bool) {
 	return func(rows []*row) (string, bool) {
 		ratio := rows[0].StepsPerSecond() / rows[1].StepsPerSecond()

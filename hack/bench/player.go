@@ -77,7 +77,7 @@ func (r Report) String() string {
 
 // Player plays the sessions of a client process. Its exported methods are called by the parent.
 type Player struct {
-	ctx     context.Context //nolint:containedctx // that of the process
+	ctx     context.Context //nolint:containedctx // the process's
 	dialer  websocket.Dialer
 	dialing chan struct{} // one place for each concurrent connect
 	started chan struct{}

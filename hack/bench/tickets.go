@@ -19,7 +19,7 @@ const ticketsVariable = "CSENV_TICKETS"
 
 // exported is the file of tickets.
 type exported struct {
-	// Articles are those of all tickets, once each.
+	// Articles are the articles of all tickets, once each.
 	Articles []article `json:"articles"`
 	// Tickets are in the order of their seeds, from 0 on.
 	Tickets []exportedTicket `json:"tickets"`

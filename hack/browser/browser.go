@@ -231,7 +231,7 @@ func (t *Tab) Await(expression string, timeout time.Duration) error {
 		chromedp.WithPollingInterval(50*time.Millisecond)))
 }
 
-// Press presses a key, one of those of chromedp/kb or a letter.
+// Press presses a letter, or a key of chromedp/kb.
 func (t *Tab) Press(key string) error {
 	ctx, cancel := context.WithTimeout(t.ctx, actionTimeout)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 // Site is a running csenv ui.
 type Site struct {
 	*process.Process
-	// URL is that of the first page.
+	// URL is the first page's.
 	URL string
 }
 
@@ -65,7 +65,7 @@ func ServeWith(ctx context.Context, program string, variables []string, flags ..
 	return s, nil
 }
 
-// isolatedEnviron is that of csenv: no cluster, and a cache and a key of its own.
+// isolatedEnviron gives csenv no cluster, and a cache and a key of its own.
 func isolatedEnviron(folder string) []string {
 	return append(os.Environ(), "KUBECONFIG="+filepath.Join(folder, "no-cluster"),
 		"XDG_CACHE_HOME="+filepath.Join(folder, "cache"), "CSENV_EVAL_KEY_FILE="+filepath.Join(folder, "eval-key.pem"))
@@ -119,7 +119,7 @@ type Page struct {
 const options = `["heuristic", "oracle"].map((name) => [...document.querySelectorAll("main select option")].find(
 	(o) => (o.value + o.text).includes("resolve-" + name))?.value ?? "")`
 
-// ListPages lists the pages of a site over the fixtures: those of the navigation, a comparison,
+// ListPages lists the pages of a site over the fixtures: the navigation's, a comparison,
 // runs, episodes of each environment, and a page that doesn't exist.
 func ListPages(b *Browser, site *Site, store string) ([]Page, error) {
 	tab, err := b.Open(Looks[0], site.URL)

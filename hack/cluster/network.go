@@ -119,15 +119,6 @@ func machineAddresses() ([]address, error) {
 	return all, nil
 }
 
-// ofThisVersion returns an error for a cluster that shares the machine's network, as those of
-// earlier versions did.
-func (f folders) ofThisVersion() error {
-	if isRegularFile(f.at("host.json")) && !isRegularFile(f.at("network")) {
-		return fmt.Errorf("the cluster in %s is one of an earlier version: remove it with that version's down", f.state)
-	}
-	return nil
-}
-
 // inside returns a command line that runs in the cluster's network.
 func (n network) inside(argv ...string) []string {
 	return append([]string{"nsenter", "--net=" + n.file, "--"}, argv...)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 func TestOwnership(t *testing.T) {
@@ -84,9 +86,10 @@ func startProgram(t *testing.T, argv []string, environ ...string) (cmd *exec.Cmd
 	})
 	// Shortly after a start, the environment may still be empty.
 	path := fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)
-	if !eventually(func() bool { data, err := os.ReadFile(path); return err == nil && len(data) > 0 }) {
-		t.Fatalf("%s stays empty", path)
-	}
+	wire.AwaitCondition(t, path+" has something", func() bool {
+		data, err := os.ReadFile(path)
+		return err == nil && len(data) > 0
+	})
 	return cmd, done
 }
 
@@ -119,9 +122,7 @@ func TestStopProcessesForcesWhatIgnoresTheSignal(t *testing.T) {
 	marker := filepath.Join(state, "ready")
 	script := `trap "" TERM; touch ` + marker + `; while :; do sleep 0.1; done`
 	cmd, ended := startProgram(t, []string{"sh", "-c", script}, stateVariable+"="+state, componentVariable+"=sh")
-	if !eventually(func() bool { return isRegularFile(marker) }) {
-		t.Fatal("the process did not start")
-	}
+	wire.AwaitCondition(t, "the process has started", func() bool { return isRegularFile(marker) })
 	own := func(p process) bool { return p.pid == cmd.Process.Pid }
 	if err := stopProcesses(t.Context(), state, 50*time.Millisecond, own); err != nil {
 		t.Fatal(err)
@@ -129,28 +130,11 @@ func TestStopProcessesForcesWhatIgnoresTheSignal(t *testing.T) {
 	<-ended
 }
 
-// eventually polls for up to two minutes.
-func eventually(check func() bool) bool {
-	deadline := time.After(2 * time.Minute)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !check() {
-		select {
-		case <-deadline:
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
-}
-
 func TestSignalSparesAReusedID(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ready")
 	script := `trap "exit 3" USR1; trap "exit 0" USR2; touch ` + marker + `; while :; do sleep 0.01; done`
 	cmd, ended := startProgram(t, []string{"sh", "-c", script})
-	if !eventually(func() bool { return isRegularFile(marker) }) {
-		t.Fatal("the process did not start")
-	}
+	wire.AwaitCondition(t, "the process has started", func() bool { return isRegularFile(marker) })
 	// The id belonged to one of our processes and now belongs to another program.
 	process{pid: cmd.Process.Pid, component: "etcd"}.signal(t.TempDir(), syscall.SIGUSR1)
 	// Traps run in the order of their signals' numbers. If the first signal had arrived, it would
@@ -178,14 +162,13 @@ func TestStartedProcessIsFoundAndLogs(t *testing.T) {
 		// The test doesn't wait for the process, so it remains as a zombie, which counts as ended.
 		_ = stopProcesses(t.Context(), f.state, time.Second, func(process) bool { return true })
 	})
-	if !eventually(func() bool { return strings.Contains(readLogTail(f, "sleep"), "hello") }) {
-		t.Fatalf("log: %s", readLogTail(f, "sleep"))
-	}
+	wire.AwaitCondition(t, "the log has hello", func() bool { return strings.Contains(readLogTail(f, "sleep"), "hello") })
 	var found []process
 	var err error
-	if !eventually(func() bool { found, err = findProcesses(f.state); return len(found) == 1 && found[0].main() }) {
-		t.Fatalf("findProcesses = %+v, %v", found, err)
-	}
+	wire.AwaitCondition(t, "the process is found", func() bool {
+		found, err = findProcesses(f.state)
+		return len(found) == 1 && found[0].main()
+	})
 	if found[0].component != "sleep" || time.Since(found[0].started) > time.Minute {
 		t.Errorf("findProcesses = %+v, %v", found, err)
 	}

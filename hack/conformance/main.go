@@ -67,9 +67,9 @@ const (
 	suiteMCP     = "mcp"
 	suiteJudge   = "judge"
 	suiteAgent   = "agent"
-	// suiteStatistics compares csenv's figures with those of SciPy and statsmodels.
+	// suiteStatistics compares csenv's figures with SciPy's and statsmodels'.
 	suiteStatistics = "statistics"
-	// suiteDesk compares the desk's decisions with those of an implementation in Python.
+	// suiteDesk compares the desk's decisions with an implementation in Python.
 	suiteDesk = "desk"
 	// suiteS3 stores episodes in versitygw and reads them with AWS's client.
 	suiteS3 = "s3"

@@ -1,4 +1,4 @@
-// Command crdcompat compares the CRDs with those of the previous release. It fails if objects or
+// Command crdcompat compares the CRDs with the previous release's. It fails if objects or
 // clients of that release would no longer fit.
 package main
 

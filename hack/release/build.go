@@ -56,7 +56,7 @@ func parsePlatforms(list string) ([]v1.Platform, error) {
 	return platforms, nil
 }
 
-// imagePlatforms are those of the image.
+// imagePlatforms are the image's platforms.
 func imagePlatforms(platforms []v1.Platform) []v1.Platform {
 	return slices.DeleteFunc(slices.Clone(platforms), func(p v1.Platform) bool { return p.OS != "linux" })
 }

@@ -61,7 +61,7 @@ type bill struct {
 	programs []program
 }
 
-// modules are those of all programs, each once.
+// modules are the modules of all programs, each once.
 func (b bill) modules() []debug.Module {
 	var all []debug.Module
 	for _, p := range b.programs {
@@ -121,7 +121,7 @@ func (b bill) cycloneDX() ([]byte, error) {
 		component := cyclonedx.Component{BOMRef: packageURL(m), Type: cyclonedx.ComponentTypeLibrary, Name: m.Path,
 			Version: m.Version, PackageURL: packageURL(m)}
 		if m.Sum != "" {
-			// A hash of CycloneDX is that of a file; go.sum has that of a list of files.
+			// CycloneDX hashes a file; go.sum hashes a list of files.
 			component.Properties = &[]cyclonedx.Property{{Name: "go:sum", Value: m.Sum}}
 		}
 		components = append(components, component)

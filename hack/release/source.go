@@ -120,7 +120,7 @@ func (r *release) buildProgram(ctx context.Context, p v1.Platform, tags, file st
 	return r.tools.run(ctx, r.source, p, shipped.BuildArgs(r.version, tags, file, shipped.CommandLine)...)
 }
 
-// commandLine is the file of the command line of a platform, and imageProgram that of the image.
+// commandLine is the file of a platform's command line, and imageProgram the image's program.
 func (r *release) commandLine(p v1.Platform) string  { return r.program(p, "csenv") }
 func (r *release) imageProgram(p v1.Platform) string { return r.program(p, "image") }
 

@@ -101,7 +101,7 @@ func installDebian(ctx context.Context, file string) error {
 		}
 	}
 	logProgressf("unpacking Debian's Python")
-	// Without a release, mmdebstrap takes that of the sources.
+	// Without a release, mmdebstrap takes the sources' release.
 	return runCommand(ctx, "mmdebstrap", "--variant=extract", "--include=python3,libstdc++6,ca-certificates", "",
 		file, sources)
 }

@@ -1,19 +1,17 @@
 package workswith_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 const (
@@ -210,8 +208,8 @@ func (c cluster) changes(t *testing.T, old *v1alpha1.CustomerSupportEnv) {
 		Name: "csenv-limits"}}); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually(t, "a missing ConfigMap has no effect", func(ctx context.Context) bool {
-		err := c.client.Create(ctx, newRun(func(run *v1alpha1.EvaluationRun) { run.Name = "other" }), client.DryRunAll)
+	wire.AwaitCondition(t, "a missing ConfigMap has an effect", func() bool {
+		err := c.client.Create(t.Context(), newRun(func(run *v1alpha1.EvaluationRun) { run.Name = "other" }), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "no params found")
 	})
 }
@@ -233,14 +231,14 @@ func (c cluster) awaitPolicies(t *testing.T) {
 		"csenv-pool-ceilings": newPool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = new(int32(21)) }),
 		"csenv-run-ceilings":  newRun(func(run *v1alpha1.EvaluationRun) { run.Spec.Parallelism = new(int32(17)) }),
 	} {
-		c.eventually(t, name+" has no effect", func(ctx context.Context) bool {
-			err := c.client.Create(ctx, probe, client.DryRunAll)
+		wire.AwaitCondition(t, name+" has an effect", func() bool {
+			err := c.client.Create(t.Context(), probe, client.DryRunAll)
 			return err != nil && strings.Contains(err.Error(), name)
 		})
 	}
 	var list admissionv1.ValidatingAdmissionPolicyList
-	c.eventually(t, "the types of the policies aren't checked", func(ctx context.Context) bool {
-		if err := c.client.List(ctx, &list); err != nil {
+	wire.AwaitCondition(t, "the types of the policies are checked", func() bool {
+		if err := c.client.List(t.Context(), &list); err != nil {
 			return false
 		}
 		for _, policy := range list.Items {
@@ -254,13 +252,5 @@ func (c cluster) awaitPolicies(t *testing.T) {
 		for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
 			t.Errorf("%s %s: %s", policy.Name, warning.FieldRef, warning.Warning)
 		}
-	}
-}
-
-func (c cluster) eventually(t *testing.T, failure string, done func(context.Context) bool) {
-	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true,
-		func(ctx context.Context) (bool, error) { return done(ctx), nil }); err != nil {
-		t.Fatal(failure)
 	}
 }

@@ -1,7 +1,6 @@
 package workswith_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/testkit/wire"
 )
 
 const metricsAPI = "external.metrics.k8s.io"
@@ -39,15 +39,15 @@ func (c cluster) scaling(t *testing.T) {
 	c.publish(t, "csenv_pool_sessions_used", "pool=support", 4000)
 	c.create(t, "hpa/hpa.yaml")
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
-	c.eventually(t, "the autoscaler doesn't scale the pool", func(ctx context.Context) bool {
-		return c.client.Get(ctx, client.ObjectKeyFromObject(env), env) == nil && *env.Spec.Replicas != 1
+	wire.AwaitCondition(t, "the autoscaler scales the pool", func() bool {
+		return c.client.Get(t.Context(), client.ObjectKeyFromObject(env), env) == nil && *env.Spec.Replicas != 1
 	})
 	if *env.Spec.Replicas != 3 {
 		t.Errorf("%d servers for 4,000 sessions, want 3", *env.Spec.Replicas)
 	}
 	// The API server may refuse a single query while it checks whether the adapter is available.
-	c.eventually(t, "the autoscaler doesn't read the metric", func(ctx context.Context) bool {
-		return c.client.Get(ctx, client.ObjectKeyFromObject(env), hpa) == nil &&
+	wire.AwaitCondition(t, "the autoscaler reads the metric", func() bool {
+		return c.client.Get(t.Context(), client.ObjectKeyFromObject(env), hpa) == nil &&
 			slices.ContainsFunc(hpa.Status.Conditions, func(condition autoscalingv2.HorizontalPodAutoscalerCondition) bool {
 				return condition.Type == autoscalingv2.ScalingActive && condition.Status == corev1.ConditionTrue
 			})

@@ -243,7 +243,7 @@ func (c *Connection) checkRuns(ctx context.Context, add func(string, finding)) {
 // install is the command that installs this version into a cluster.
 const install = "kubectl apply --server-side --force-conflicts -k config/default"
 
-// checkDefinitions compares the definitions in the cluster with those of this version, and reports
+// checkDefinitions compares the definitions in the cluster with this version's, and reports
 // whether all are installed.
 func (c *Connection) checkDefinitions(ctx context.Context, add func(string, finding)) bool {
 	wanted, err := manifest.LoadDefinitions()

@@ -57,7 +57,7 @@ type Snapshot struct {
 }
 
 // Watch watches pools and runs until the context ends. It calls changed after each change, from
-// several goroutines. The error is that of the kubeconfig.
+// several goroutines. An error is about the kubeconfig.
 func (c *Flags) Watch(ctx context.Context, allNamespaces bool, changed func()) (*Watcher, error) {
 	connection, err := c.Connect()
 	if err != nil {

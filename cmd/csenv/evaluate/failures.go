@@ -58,7 +58,7 @@ func (l *failureLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.next.Handle(ctx, r)
 }
 
-// WithAttrs ignores the attributes: only those of records matter.
+// WithAttrs ignores the attributes: only the attributes of records matter.
 func (l *failureLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // WithGroup ignores groups.

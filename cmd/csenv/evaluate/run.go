@@ -115,7 +115,7 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 		}
 		run, answered = read, time.Now()
 		if evaluation.HasNewAttempt(run) {
-			return false, nil // the conditions are those of the last attempt
+			return false, nil // the conditions describe the last attempt
 		}
 		if now, message := figures.StateOf(run); now != state {
 			state = now

@@ -25,7 +25,7 @@ type row struct {
 	Trial       int64  `json:"trial" parquet:"trial"`
 	Seed        int64  `json:"seed" parquet:"seed"`
 	Agent       string `json:"agent" parquet:"agent,dict"`
-	// Began and Completed are those of the run in RFC 3339, Completed null if it hasn't ended.
+	// Began and Completed are the run's times in RFC 3339, Completed null if it hasn't ended.
 	// Version is the release of csenv that ran it.
 	Began     string  `json:"run_began" parquet:"run_began,dict"`
 	Completed *string `json:"run_completed" parquet:"run_completed,dict"`
@@ -40,7 +40,7 @@ type row struct {
 	Reward     float64     `json:"reward" parquet:"reward"`
 	Dimensions []dimension `json:"dimensions" parquet:"dimensions,list"`
 
-	// Answers are the agent's, and NoAction those of them that the environment refused. Provoking
+	// Answers are the agent's, of which the environment refused NoAction. Provoking
 	// are the replies that alone made their judgement fail.
 	Answers   int64 `json:"answers" parquet:"answers"`
 	NoAction  int64 `json:"no_action" parquet:"no_action"`
@@ -101,7 +101,7 @@ type step struct {
 	Action string `json:"action" parquet:"action"`
 	// Refused is why the action was refused, null if it wasn't.
 	Refused *string `json:"refused" parquet:"refused"`
-	// Reward is the recorded reward, and DenseReward that of the dense mode, null if it is unknown.
+	// Reward is the recorded reward, and DenseReward the dense mode's, null if it is unknown.
 	Reward      float64  `json:"reward" parquet:"reward"`
 	DenseReward *float64 `json:"dense_reward" parquet:"dense_reward"`
 

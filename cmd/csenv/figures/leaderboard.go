@@ -33,7 +33,7 @@ type Board struct {
 	// Unranked are the runs without a place, on a board of their own.
 	Unranked []Unranked `json:"unranked,omitempty"`
 
-	// Parts are those of Basis: what the runs have in common.
+	// Parts are the parts of Basis: what the runs have in common.
 	Parts []string `json:"-"`
 }
 
@@ -41,7 +41,7 @@ type Board struct {
 type Entry struct {
 	// Rank is 1 + the number of significantly better runs. Tied runs share a rank.
 	Rank int `json:"rank"`
-	// Last is the number of runs minus that of significantly worse ones: the run's place is one
+	// Last is the number of runs that aren't significantly worse: the run's place is one
 	// from Rank to Last.
 	Last        int    `json:"last"`
 	Tied        bool   `json:"tied"`
@@ -239,7 +239,7 @@ func describeSelection(t v1alpha1.TaskSelection) string {
 	return text + " in " + view.FormatCount(int(max(t.Trials, 1)), "trial")
 }
 
-// sortSelection lists the values of a selection, those of each list ordered.
+// sortSelection lists the values of a selection, and orders those within each list.
 func sortSelection(s v1alpha1.ScenarioSelection) []string {
 	lists := [][]string{s.IDs, s.Categories, s.Modifiers,
 		view.MapItems(s.Difficulties, func(d v1alpha1.Difficulty) string { return string(d) }),

@@ -40,7 +40,7 @@ type RunView struct {
 	// Rulers show the figures beside thresholds and other runs.
 	Rulers []ruled
 	Lost   []LostRow
-	// States are the state of the run, and those of its thresholds and its store if they are known.
+	// States are the states of the run and, if they are known, of its thresholds and its store.
 	States []Verdict
 	// Waits is what the run waits for, unless States say it. Advice is what to do, as far as it is
 	// not a command, and Command the command. All may be "".
@@ -118,7 +118,7 @@ type ViewOptions struct {
 	Lost []source.LostPoints
 	// Doubt says why no board ranks a stored run.
 	Doubt string
-	// Others are the runs among which its baseline and those of built-in agents are looked for.
+	// Others are the runs among which its baseline and runs of built-in agents are looked for.
 	Others []*source.LoadedRun
 }
 

@@ -28,8 +28,8 @@ type Look struct{ Text, Path string }
 // Tile is a figure. Exact has all its digits.
 type Tile struct{ Value, Exact, Name, Interval string }
 
-// LostRow is a reason for lost points. Points are those of all episodes, Share their part of all
-// lost points, and Path that of its episodes, "" for none.
+// LostRow is a reason for lost points. Points is their sum over all episodes, Share its part of all
+// lost points, and Path the path of its episodes, "" for none.
 type LostRow struct {
 	source.LostPoints
 	Name, Share, Path string

@@ -144,7 +144,7 @@ func (x *Index) Episodes(ctx context.Context, q Query) (Page, error) {
 type Neighbours struct {
 	// Previous and Next are indexes, nil at the ends.
 	Previous, Next *int64
-	// Position is that of the episode, from 0, of Total selected ones. It is -1 if the query does
+	// Position is the episode's, from 0, among Total selected ones. It is -1 if the query does
 	// not select the episode.
 	Position, Total int
 }

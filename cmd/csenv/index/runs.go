@@ -100,7 +100,7 @@ func (x *Index) manifest(ctx context.Context, r run) (results.Manifest, error) {
 
 // StoredRun is an indexed run.
 type StoredRun struct {
-	// ID is NAMESPACE/NAME-UID8, see results.RunFolder. Location is that of its store.
+	// ID is NAMESPACE/NAME-UID8, see results.RunFolder. Location is its store's.
 	ID, Location string
 	// LoadedRun has the figures. It is nil if they can't be computed: Err is why.
 	*source.LoadedRun

@@ -17,7 +17,7 @@ type Search struct {
 	// Text is searched for as in a Query, except that the last word is complete too: the records of
 	// all words with the same beginning are too many for an answer within a moment.
 	Text string
-	// Scenarios are ids of scenarios, and Reasons those of source.LostPoints for which an episode
+	// Scenarios are ids of scenarios, and Reasons those in source.LostPoints for which an episode
 	// lost points.
 	Scenarios, Reasons []string
 	// Limit bounds the episodes, DefaultLimit by default.

@@ -45,7 +45,7 @@ const (
 	staleShare = 20
 )
 
-// segment is where a segment's lines begin among those of all segments.
+// segment is where a segment's lines begin among the lines of all segments.
 type segment struct {
 	shard, number int
 	first         int

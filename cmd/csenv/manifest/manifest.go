@@ -129,7 +129,7 @@ func (o *Objects) addDocument(ctx context.Context, kinds map[string]*kind, docum
 	return o.addObject(ctx, kinds, object)
 }
 
-// addObject adds an object, or those of a List, which kubectl get -o yaml prints of several.
+// addObject adds an object, or the objects of a List, which kubectl get -o yaml prints of several.
 func (o *Objects) addObject(ctx context.Context, kinds map[string]*kind, object map[string]any) (faults []error) {
 	if items, ok := object["items"].([]any); ok && object["kind"] == "List" && object["apiVersion"] == "v1" {
 		for i, item := range items {

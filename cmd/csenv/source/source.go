@@ -108,7 +108,7 @@ type LoadedRun struct {
 	Stored *StoredFigures
 	// Signer says whose key has signed the scores, "" if that is of nobody whom the reader trusts.
 	Signer string
-	// Apart says where a run is read beside those of a cluster, "" otherwise.
+	// Apart says where a run is read from if it is listed beside a cluster's runs, "" otherwise.
 	Apart string
 	// Pool reads the pool of a run of the cluster, nil for a stored run.
 	Pool func(context.Context) (*v1alpha1.CustomerSupportEnv, error)
@@ -240,7 +240,7 @@ func clusterScores(ctx context.Context, c *cluster.Connection,
 }
 
 // foldScores sums a run's episodes by task and scenario, as their receipts say. The sums count if
-// they are those of the status.
+// they are the status's.
 func foldScores(run *v1alpha1.EvaluationRun,
 	episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScore, error) {
 	pass, err := evaluation.PassScore(run)

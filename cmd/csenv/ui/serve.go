@@ -66,8 +66,8 @@ func servePages(ctx context.Context, address string, hosts []string, handler htt
 	return nil
 }
 
-// newHTTPServer bounds what one visitor occupies. Its requests end with the context. Before each one
-// the connections of others have the processor, because up to a hundred are read at a time.
+// newHTTPServer bounds what one visitor occupies. Its requests end with the context. Others'
+// connections have the processor before each one, because up to a hundred are read at a time.
 func newHTTPServer(ctx context.Context, handler http.Handler, connections int) *http.Server {
 	inTurn := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runtime.Gosched()

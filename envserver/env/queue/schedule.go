@@ -2,7 +2,7 @@
 // minutes, which are too few to do everything, and two escalations.
 //
 // A ticket's points are weighted by its true priority, and count in full if its first reply was
-// sent in time. The score of a shift is its weighted score divided by that of the best of 240
+// sent in time. The score of a shift is its weighted score divided by the best score of 240
 // schedules with perfect answers: every order of the tickets, each finished before the next or all
 // labelled before the first reply. So the score measures the use of the minutes and not the
 // difficulty of the tickets. A schedule of another form can earn more, which counts as the full

@@ -7,7 +7,7 @@ import (
 	"github.com/csenv/csenv/scenarios/facts"
 )
 
-// AppendJSON implements episode.Appender. Its members are those of the struct, in the same order.
+// AppendJSON implements episode.Appender. It writes the members of the struct, in the same order.
 func (o Observation) AppendJSON(b []byte) ([]byte, error) {
 	b = episode.AppendTextField(append(b, '{'), "task", o.Task)
 	b = episode.AppendTextField(b, "ticket_id", o.TicketID)

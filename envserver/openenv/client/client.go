@@ -129,7 +129,7 @@ func (e *ServerError) Error() string {
 type Options struct {
 	// Token is the bearer token of a protected server, "" for none. http and ws don't encrypt it.
 	Token string
-	// Credential is that of the run whose ledgers are asked for, "" for none.
+	// Credential is the credential of the run whose ledgers are fetched, "" for none.
 	Credential string
 	// Spread lets a full or draining server pass a new session on to a peer, and hand it over to
 	// one before it ends. Leave it false to fetch the ledger afterwards, which only the server of
@@ -271,7 +271,7 @@ func (c *connection) heard() {
 	}
 }
 
-// buffers are those of messages that have been decoded.
+// buffers are the buffers of messages that have been decoded.
 var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 
 // read reads messages until the connection ends. The protocol has one answer to each message; read

@@ -30,7 +30,7 @@ type Documents struct {
 // jsonObject is a JSON object; encoding/json orders its members by name.
 type jsonObject = map[string]any
 
-// New makes the documents of an environment. Only those of simulation mode have /reset, /step and
+// New makes the documents of an environment. Only in simulation mode they have /reset, /step and
 // /state, by which OpenEnv clients recognise the mode.
 func New(kind episode.Kind, version string, simulation bool) (Documents, error) {
 	schemas := kind.Schemas()
@@ -119,7 +119,7 @@ func newPage(kind episode.Kind, openapi jsonObject) ([]byte, error) {
 }
 
 // observationSchema returns the schema of all observations. Some clients read the names of the
-// fields from properties, so those of a typed observation stay there and only required differs.
+// fields from properties, so a typed observation's stay there and only required differs.
 func observationSchema(kind episode.Kind) (jsonObject, error) {
 	var schema jsonObject
 	if err := json.Unmarshal(kind.Schemas().Observation, &schema); err != nil {

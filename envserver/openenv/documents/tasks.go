@@ -145,7 +145,7 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 	o.Task, o.Scenario = specs[index].Task, specs[index].Scenario
 }
 
-// rowSplit and heldOut are the splits of AgileRL's resets: rows of the data set, and those of an
+// rowSplit and heldOut are the splits of AgileRL's resets: rows of the data set, and rows of an
 // evaluation.
 const rowSplit = "train"
 

@@ -83,7 +83,7 @@ type ShardLedger struct {
 }
 
 // New makes the ledgers of an environment. Only runs with the secrets' credential may use them, and
-// with plannedOnly only those of a plan.
+// with plannedOnly only the shards of a plan.
 func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers {
 	return &Ledgers{
 		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
@@ -145,7 +145,7 @@ func (s *Ledgers) Admit(run, credential string) (poolkey.Grant, error) {
 	return grant, nil
 }
 
-// Open returns the ledger of an episode's shard. It makes that of a run without a plan on first
+// Open returns the ledger of an episode's shard. It makes a run's without a plan on first
 // use. It refuses a wrong credential, an episode that isn't the plan's, with ErrEnded one that has
 // ended, with ErrNoPlan a run whose plan is unknown here, another pass score, and with ErrFull a
 // new ledger without room.

@@ -27,7 +27,7 @@ const (
 )
 
 const (
-	// mediumParts of mediumPart bytes are those of eight bodies of 1 MiB. What is decoded occupies
+	// mediumParts of mediumPart bytes hold eight bodies of 1 MiB. What is decoded occupies
 	// up to four times its size, and a processor for milliseconds.
 	mediumParts, mediumPart = 128, 64 << 10
 	largeParts              = 2

@@ -21,7 +21,7 @@ const (
 	// relayBuffer is small because each relay holds two of them, mostly idle.
 	relayBuffer      = 4096
 	handshakeTimeout = 5 * time.Second
-	// closeTimeout bounds the writing of the answer to a handshake, writeTimeout that of a message.
+	// closeTimeout bounds the writing of the answer to a handshake, writeTimeout of a message.
 	closeTimeout = 5 * time.Second
 	writeTimeout = 2 * time.Minute
 	// relayLinger is how long one direction may continue after the other has ended.

@@ -288,7 +288,7 @@ func newEvents(w http.ResponseWriter) *events {
 
 // send sends an event. A client that has gone asks again.
 func (e *events) send(name, data string) {
-	//nolint:gosec // the content type is that of events, which browsers don't render
+	//nolint:gosec // browsers don't render events
 	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, strings.ReplaceAll(data, "\n", " "))
 	_ = e.control.Flush()
 }

@@ -103,11 +103,11 @@ type Player struct {
 	// last answered the last reset or step. Its observation is nil before the first reset.
 	last episode.Result
 	task string // of an episode that ends without a result
-	// penalty is that of the current episode's invalid actions in milli-points, nil for none.
+	// penalty is what the current episode's invalid actions cost in milli-points, nil for nothing.
 	penalty *int64
 	// answered are the episode's steps that were answered with an observation.
 	answered int
-	// planned, tag and recorder are those of the current episode; tag and recorder are nil without
+	// planned, tag and recorder belong to the current episode; tag and recorder are nil without
 	// a run.
 	planned  score.PlannedEpisode
 	tag      *protocol.RunTag

@@ -67,7 +67,7 @@ type RunTag struct {
 	Shard     int
 	Episode   int64
 	PassScore int64
-	// Turn is that of the answer with which the runner began the shard, 0 for any.
+	// Turn is the turn in the answer with which the runner began the shard, 0 for any.
 	Turn int64
 	// Credential is the run's, "" for none.
 	Credential string
@@ -81,7 +81,7 @@ type ResetOptions struct {
 	// Split and Index name an entry of the Task API.
 	Split string
 	Index *int64
-	// Row and Evaluation are those of AgileRL: a row of the split for training, or for evaluations.
+	// Row and Evaluation are AgileRL's: a row of the split for training, or for evaluations.
 	Row        *int64
 	Evaluation bool
 	// Penalty is the penalty of an invalid action in milli-points, nil to answer it with an error.

@@ -76,7 +76,7 @@ const (
 // ForkRefused is the data of the error.
 type ForkRefused struct {
 	Reason ForkRefusal `json:"reason"`
-	// ActiveSessions and MaxSessions are those of a server without slots.
+	// ActiveSessions and MaxSessions are set by a server without slots.
 	ActiveSessions *int `json:"active_sessions,omitempty"`
 	MaxSessions    *int `json:"max_sessions,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// replacement is the escape of U+FFFD, as long as that of a surrogate.
+// replacement is the escape of U+FFFD, which is as long as a surrogate's.
 const replacement = `\ufffd`
 
 // repairSurrogates replaces escapes of half a surrogate pair by U+FFFD, as most decoders read them:

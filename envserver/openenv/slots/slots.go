@@ -43,7 +43,7 @@ func New(capacity int, wait time.Duration) *Slots {
 
 // Take takes the slot that the context reserves, or a free one, in the order of the calls. If none
 // is free it calls makeRoom before it waits, which reports whether the slot of another session is
-// handed over. The error is that of Refusal.
+// handed over. The error is Refusal's.
 func (s *Slots) Take(ctx context.Context, makeRoom func() bool) error {
 	if err := s.Closed(); err != nil {
 		return err

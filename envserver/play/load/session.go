@@ -14,7 +14,7 @@ type session struct {
 	conn   *websocket.Conn
 	answer bytes.Buffer
 	reset  []byte
-	// episode is the number of the session's next episode among those of the load.
+	// episode is the number of the session's next episode in the load.
 	episode int64
 }
 
@@ -56,7 +56,7 @@ func (s *session) over() (bool, error) {
 }
 
 const (
-	// closeTimeout bounds the wait for all close frames, abortTimeout that of a cancelled load.
+	// closeTimeout bounds the wait for all close frames, abortTimeout the wait of a cancelled load.
 	closeTimeout = 15 * time.Second
 	abortTimeout = time.Second
 )

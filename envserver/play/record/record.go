@@ -82,7 +82,7 @@ type Answer struct {
 
 // Trace has the tokens of an answer, for training on exactly what the model read and wrote.
 type Trace struct {
-	// PromptIDs are the ids of the prompt's tokens, and IDs those of the answer's.
+	// PromptIDs are the ids of the prompt's tokens, and IDs the ids of the answer's.
 	PromptIDs []int32 `json:"prompt_ids,omitempty"`
 	IDs       []int32 `json:"ids,omitempty"`
 	// Tokens are the answer's tokens as texts, and LogProbs their natural log-probabilities.

@@ -44,7 +44,7 @@ type Shard struct {
 	run   string
 	index int
 	log   *slog.Logger
-	// receipts and tokens are those of the records that were already stored. errored are the ids of
+	// receipts and tokens belong to the records that were already stored. errored are the ids of
 	// the errored ones.
 	receipts []string
 	tokens   score.Tokens

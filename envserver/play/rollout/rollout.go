@@ -76,7 +76,7 @@ type Config struct {
 	// ActTimeout bounds one action of the agent. An attempt takes at most ActTimeout for each of
 	// its steps, and EpisodeTimeout.
 	ActTimeout time.Duration
-	// Receipts are those of the shard's episodes that were played before. These episodes count
+	// Receipts are from the shard's episodes that were played before. These episodes count
 	// without being played again, whichever server is chosen.
 	Receipts []string
 	// Tokens were used by the episodes that were played before.
@@ -105,7 +105,7 @@ func SystemClock() Clock {
 	return Clock{Now: time.Now, Sleep: endpoint.SleepContext, Jitter: rand.Float64}
 }
 
-// ErrPoolChanged means that the pool's scenarios, grader or judge are not those of the run's plan.
+// ErrPoolChanged means that the pool's scenarios, grader or judge differ from the run's plan.
 // Its scores would not belong to the run.
 var ErrPoolChanged = errors.New("the pool is not the one that the run was planned with")
 

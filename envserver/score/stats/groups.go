@@ -46,7 +46,7 @@ func (g *Groups[T]) Limit(most int, merge func(into, from *T)) {
 	}
 }
 
-// Code describes the encoding, that of each group's sums by code.
+// Code describes the encoding, and code encodes each group's sums.
 func (g *Groups[T]) Code(s *bitstream.Stream, code func(*T, *bitstream.Stream)) {
 	bitstream.CodeList(s, (*[]Group[T])(g), bitstream.MinTextBits, func(group *Group[T]) {
 		s.Text(&group.Name)

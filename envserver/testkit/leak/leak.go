@@ -81,8 +81,8 @@ func OfKnown() Comparison {
 	return Comparison{func(i *Instance) string { return i.Known }, bySeed, shuffleInstances}
 }
 
-// OfOtherScenarios compares instances of which the same is known. The learner knows those of one
-// half of the scenarios and guesses those of the other.
+// OfOtherScenarios compares instances of which the same is known. The learner knows one half of the
+// scenarios and guesses the other half.
 func OfOtherScenarios() Comparison {
 	return Comparison{func(i *Instance) string { return i.Known }, byScenario, shuffleScenarios}
 }
@@ -205,7 +205,7 @@ func columnOf(instances []Instance, text func(*Instance) string) column {
 	return c
 }
 
-// ordered returns the column whose k-th value is that of the instance order[k].
+// ordered returns the column whose k-th value belongs to the instance order[k].
 func (c column) ordered(order []int) column {
 	out := column{make([]int, len(order)), c.n}
 	for k, from := range order {

@@ -125,17 +125,15 @@ func GetBody(tb testing.TB, url string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// AwaitCondition polls until the condition holds, for two minutes at most.
+// AwaitCondition polls until the condition holds, for five minutes at most.
 func AwaitCondition(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	deadline := time.After(2 * time.Minute)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
+	deadline := time.After(5 * time.Minute)
+	for pause := time.Millisecond; !condition(); pause = min(2*pause, 100*time.Millisecond) {
 		select {
 		case <-deadline:
 			tb.Fatalf("still not true: %s", what)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

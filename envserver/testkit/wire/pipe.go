@@ -48,7 +48,7 @@ func (p *PipeNet) Dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// bufferedPipe is an end of a pipe whose writes don't wait for the reader, like those of a socket
+// bufferedPipe is an end of a pipe whose writes don't wait for the reader, like writes to a socket
 // with a buffer.
 type bufferedPipe struct {
 	net.Conn

@@ -248,7 +248,7 @@ func (r *rig) createPools(ctx context.Context, s settings) error {
 	return r.awaitPools(ctx, s)
 }
 
-// poolSpec is that of all pools, which are autoscaled if the settings have a maximum.
+// poolSpec is the spec of all pools, which are autoscaled if the settings have a maximum.
 func poolSpec(s settings) v1alpha1.CustomerSupportEnvSpec {
 	spec := v1alpha1.CustomerSupportEnvSpec{
 		Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod}, DrainTimeoutSeconds: new(int32(5)),

@@ -31,7 +31,7 @@ type players struct {
 	mu    sync.Mutex
 	plans map[string]score.Plan // by UID of the run
 	keys  map[client.ObjectKey]ed25519.PrivateKey
-	// segments is the number of those of each run of type External, by its tag.
+	// segments is the number of segments of each External run, by its tag.
 	segments map[string]int64
 }
 
@@ -40,7 +40,7 @@ func newPlayers(c client.Reader) *players {
 		segments: map[string]int64{}}
 }
 
-// The names are those of the run controller.
+// The run controller gives these names.
 const (
 	runnerContainer  = "runner"
 	shardsAnnotation = "csenv.dev/shards"

@@ -23,9 +23,9 @@ const (
 	runNamespace  = "runs"
 	runPool       = "support"
 	runTask       = "ticket-resolve"
-	// smallRunShards are those of each of the runs that go on side by side.
+	// smallRunShards is the number of shards of each of the runs that go on side by side.
 	smallRunShards = 2
-	// externalEpisodes are those of each run of type External: several segments.
+	// externalEpisodes is the number of episodes of each External run: several segments.
 	externalEpisodes = 5 * segmentEpisodes
 )
 

@@ -23,7 +23,7 @@ type settings struct {
 	// Rest and Load are how long is measured without and with changes.
 	Rest metav1.Duration `json:"rest"`
 	Load metav1.Duration `json:"load"`
-	// Scenarios are those of each task that servers offer.
+	// Scenarios is the number of scenarios of each task that servers offer.
 	Scenarios int `json:"scenarios"`
 	// Trials are how often a large run plays each scenario. Runs and External, of trainers, go on
 	// at the same time.

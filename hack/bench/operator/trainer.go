@@ -15,7 +15,7 @@ import (
 const (
 	// segmentEpisodes is the number of episodes that trainers have ended when a server is asked.
 	segmentEpisodes = 20
-	// instance is that of every simulated server.
+	// instance is the instance of every simulated server.
 	instance = "simulated"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// Address is to whom the requests for a location are sent: its scheme and bucket, with those of its
+// Address is to whom the requests for a location are sent: its scheme and bucket, and the
 // parameters that choose a server or an account.
 func Address(location string) (string, error) {
 	u, err := url.Parse(location)

@@ -16,7 +16,7 @@ import (
 var metadata = []netip.Prefix{netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("100.100.100.200/32"),
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("192.0.0.192/32")}
 
-// dialControl returns a control of a dialer for the store at a URL, "" for that of a cloud.
+// dialControl returns a control of a dialer for the store at a URL, "" for a cloud's store.
 // Whatever the store's name resolves to, and wherever the store redirects, the client connects to
 // no service of metadata, and to this machine only if the URL says so.
 func dialControl(location string) func(ctx context.Context, network, address string, _ syscall.RawConn) error {

@@ -92,7 +92,7 @@ func setChecksums(cfg *aws.Config, q url.Values) error {
 }
 
 // findAWSCredentials returns the keys of the variables or, for buckets of AWS, the identity of the
-// pod (web identity, then that of a container) or of the machine.
+// pod (web identity, then the container's) or of the machine.
 func findAWSCredentials(cfg aws.Config, endpoint string, q url.Values) (aws.CredentialsProvider, error) {
 	anonymous, err := readBool(q, "anonymous")
 	if anonymous || err != nil {
@@ -112,7 +112,7 @@ func findAWSCredentials(cfg aws.Config, endpoint string, q url.Values) (aws.Cred
 	return aws.NewCredentialsCache(provider), nil
 }
 
-// region is the pattern of AWS's regions, and hostOfS3 that of the endpoints of S3: other names in
+// region is the pattern of AWS's regions, and hostOfS3 of S3's endpoints: other names in
 // amazonaws.com are of whoever rents a gateway, a balancer or a machine there.
 const region = `[a-z]{2,4}(-[a-z]+)+-\d{1,2}`
 

@@ -1,5 +1,5 @@
 // Command dump prints cases of the built-in catalogue with the decisions of package desk, one JSON
-// object a line. The suite compares these decisions with those of an independent implementation.
+// object a line. The suite compares these decisions with an independent implementation.
 package main
 
 import (

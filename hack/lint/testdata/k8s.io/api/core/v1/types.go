@@ -1,4 +1,4 @@
-// Package v1 stands for that of Kubernetes.
+// Package v1 stands for Kubernetes' package.
 package v1
 
 // Pod has two fields.

@@ -25,20 +25,29 @@ type decider struct {
 	err error
 }
 
+// kind is what the policy says about requests of a kind.
+type kind struct {
+	decide func(*decider)
+	// aboutOrder is set if they are about an order, and not about the account or a subscription.
+	aboutOrder bool
+}
+
 // kinds are the requests that the policy decides.
-var kinds = sync.OnceValue(func() map[string]func(*decider) {
-	return map[string]func(*decider){
-		"return": (*decider).decideReturn, "return_deadline": (*decider).returnDeadline,
-		"damaged": (*decider).decideDamage, "defective": (*decider).decideDefect, "wrong_item": (*decider).wrongItem,
-		"warranty_end": (*decider).warrantyEnd,
-		"parcel":       (*decider).decideParcel, "not_found": (*decider).notFound, "late": (*decider).decideDelay,
-		"address": (*decider).decideAddress, "partial": (*decider).decidePartial, "duties": (*decider).decideDuties,
-		"double_charge": (*decider).doubleCharge, "refund_status": (*decider).refundStatus,
-		"cancel": (*decider).cancel, "price_drop": (*decider).priceDrop, "coupon": (*decider).decideCoupon,
-		"cancel_subscription": (*decider).decideSubscription, "downgrade": (*decider).decideDowngrade,
-		"outage":       (*decider).decideOutage,
-		"data_request": (*decider).decideAccount, "email_change": (*decider).decideAccount,
-		"merge": (*decider).decideAccount,
+var kinds = sync.OnceValue(func() map[string]kind {
+	return map[string]kind{
+		"return": {(*decider).decideReturn, true}, "return_deadline": {(*decider).returnDeadline, true},
+		"damaged": {(*decider).decideDamage, true}, "defective": {(*decider).decideDefect, true},
+		"wrong_item": {(*decider).wrongItem, true}, "warranty_end": {(*decider).warrantyEnd, true},
+		"parcel": {(*decider).decideParcel, true}, "not_found": {(*decider).notFound, true},
+		"late": {(*decider).decideDelay, true}, "address": {(*decider).decideAddress, true},
+		"partial": {(*decider).decidePartial, true}, "duties": {(*decider).decideDuties, true},
+		"double_charge": {(*decider).doubleCharge, true}, "refund_status": {(*decider).refundStatus, true},
+		"cancel": {(*decider).cancel, true}, "price_drop": {(*decider).priceDrop, true},
+		"coupon":              {(*decider).decideCoupon, true},
+		"cancel_subscription": {(*decider).decideSubscription, false}, "downgrade": {(*decider).decideDowngrade, false},
+		"outage":       {(*decider).decideOutage, false},
+		"data_request": {(*decider).decideAccount, false}, "email_change": {(*decider).decideAccount, false},
+		"merge": {(*decider).decideAccount, false},
 	}
 })
 
@@ -62,30 +71,23 @@ func ListAskedTopics(kind string) []string {
 // order, an item or a subscription that the records don't have: such a world is incomplete.
 func DecideRequest(desk Desk, r Request) (Decision, error) {
 	d := &decider{Desk: desk, Request: r}
-	handle := kinds()[r.Kind]
-	if handle == nil {
+	of, known := kinds()[r.Kind]
+	if !known {
 		return d.out, fmt.Errorf("the policy has no rules for a request of kind %q: it is one of %q", r.Kind,
 			ListKinds())
 	}
 	switch d.readCustomer(); {
 	case d.Records.Customer.Hold != "":
 		d.handOver("security", "ACC-3")
-	case d.aboutOrder() && !d.ownsOrder():
+	case of.aboutOrder && !d.ownsOrder():
 		d.handOver("trust", "ACC-4")
 	default:
-		handle(d)
+		of.decide(d)
 	}
 	if d.err == nil && len(d.out.Facts) == 0 {
 		d.failf("the decision %q has no fact to tell", d.out.Outcome)
 	}
 	return d.out, d.err
-}
-
-// aboutOrder reports whether the request is about an order, and not about the account or a
-// subscription.
-func (r *Request) aboutOrder() bool {
-	return !slices.Contains([]string{"cancel_subscription", "downgrade", "outage", "data_request", "email_change",
-		"merge"}, r.Kind)
 }
 
 func (d *decider) failf(format string, args ...any) {

@@ -11,7 +11,7 @@ import (
 func AssessSituation(d Desk, r Request) triage.Situation {
 	s := triage.Situation{Compromise: d.Records.Customer.Hold != "", CoreUnusable: r.Kind == "defective",
 		Degraded: r.Kind == "damaged" || r.Kind == "wrong_item", Delay: d.delayed(&r)}
-	if !r.aboutOrder() {
+	if !kinds()[r.Kind].aboutOrder {
 		return s
 	}
 	shown := d.Records.ShowPayments(r.OrderID, "")

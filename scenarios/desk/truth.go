@@ -188,7 +188,7 @@ func (t *truth) addAccount() {
 // wrong.
 func (t *truth) addPeriods(r Request) {
 	d := &decider{Desk: t.Desk, Request: r}
-	if r.aboutOrder() {
+	if kinds()[r.Kind].aboutOrder {
 		for _, s := range t.Records.ShowShipments(r.OrderID) {
 			if s.Delivered.IsZero() || r.SKU != "" && !slices.Contains(s.Contents, r.SKU) {
 				continue

@@ -48,7 +48,9 @@ func settings() []setting {
 // TestNothingServedTellsWhatIsRight lets a learner guess a ticket's labels and decision from each
 // field that is served before the first action and from the answer to each single probing action:
 // among instances of one ticket, some of which have another decision, and from the instances of
-// other tickets. There are 40 tickets only; leak.Find says how chance is excluded.
+// other tickets. There are 40 tickets only; leak.Find says how chance is excluded. That a text's
+// length tells nothing requires that each branch of a ticket mentions what the others mention: a
+// deadline, or that there is time.
 func TestNothingServedTellsWhatIsRight(t *testing.T) {
 	kind := publicKind(t)
 	seeds, rounds, with := int64(40), 100, settings()

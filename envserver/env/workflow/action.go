@@ -25,25 +25,23 @@ const maxDollars = 1e9
 // actionForm is the shape of the environment's actions. Every payload field is optional, so that an
 // action without a required field is a wrong action and not a malformed one.
 var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
-	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
-		{Name: "order_id", MaxLength: maxName, Description: "An order's id, or a subscription's for its payments."},
-		{Name: "payment_id", MaxLength: maxName, Description: "A payment's id."},
-		{Name: "sku", MaxLength: maxName, Description: "An item's SKU, as the order shows it."},
-		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for " +
-			"example 12.50."},
-		{Name: "address", MaxLength: maxReason, Description: "The new address."},
-		{
-			Name:      "topic",
-			MaxLength: maxName,
-			Description: "A topic of the policy: " + strings.Join(desk.ListTopics(), ", ") +
-				".",
-		},
-		{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
-		{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
-		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
-		episode.FactsField(),
-	}},
+	{Name: "payload", Description: "The action's arguments.", Properties: append(payloadTexts, episode.FactsField())},
 }, listVariants())
+
+// payloadTexts are the payload's members but the facts.
+var payloadTexts = []episode.Field{
+	{Name: "order_id", MaxLength: maxName, Description: "An order's id, or a subscription's for its payments."},
+	{Name: "payment_id", MaxLength: maxName, Description: "A payment's id."},
+	{Name: "sku", MaxLength: maxName, Description: "An item's SKU, as the order shows it."},
+	{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund or to credit, for " +
+		"example 12.50."},
+	{Name: "address", MaxLength: maxReason, Description: "The new address."},
+	{Name: "topic", MaxLength: maxName, Description: "A topic of the policy: " +
+		strings.Join(desk.ListTopics(), ", ") + "."},
+	{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
+	{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
+	{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
+}
 
 // listVariants makes a variant of each tool.
 func listVariants() []episode.Variant {
@@ -61,14 +59,12 @@ func listVariants() []episode.Variant {
 	return variants
 }
 
-// payloadFields are the payload's fields in the order of the form.
-var payloadFields = []string{"order_id", "payment_id", "sku", "amount", "address", "topic", "team", "reason", "message"}
-
 // normalizePayload normalizes an action's arguments as scenarios compare them: ids in capitals,
 // teams by name, amounts in cents (int64), facts ([]facts.Fact). Invalid amounts are left out.
 func normalizePayload(a episode.Action) map[string]any {
 	args := map[string]any{}
-	for _, field := range payloadFields {
+	for i := range payloadTexts {
+		field := payloadTexts[i].Name
 		text := strings.TrimSpace(a.Get("payload." + field))
 		if text == "" {
 			continue

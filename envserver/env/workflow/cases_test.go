@@ -71,6 +71,21 @@ func TestProveFindsFaults(t *testing.T) {
 			t.Errorf("%s: no fault was found", name)
 		}
 	}
+	w, err := s.Instantiate(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &prover{workflow: w}
+	if p.listChanges(desk.Tools); len(p.Faults) > 0 {
+		t.Error(p.Faults)
+	}
+	for _, arg := range []string{"gift", "gift?"} { // which listVisible doesn't know
+		p := &prover{workflow: w}
+		apply := desk.FindTool(desk.Crediting).Apply
+		if p.listChanges([]desk.Tool{{Name: "wrap", Args: []string{"amount", arg}, Apply: apply}}); len(p.Faults) != 1 {
+			t.Errorf("nothing to try for %s: %q", arg, p.Faults)
+		}
+	}
 }
 
 // TestEarlyChangesRevealNothing makes the required changes of cases while something is missing:

@@ -191,7 +191,7 @@ func (p *prover) proveChanges() {
 			s.calls[tool.Name]++
 		}
 	}
-	others := p.listChanges()
+	others := p.listChanges(desk.Tools)
 	for at := first; at < len(p.workflow.Steps); at++ {
 		for _, e := range others {
 			p.proveChange(s.clone(), at, e)
@@ -219,17 +219,21 @@ func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 
 func buildArguments(e desk.Effect) desk.Args { return maps.Collect(e.Args()) }
 
-// listChanges lists the changes that can be made with what the agent can see.
-func (p *prover) listChanges() []desk.Effect {
+// listChanges lists the changes that can be made by tools with what the agent can see. It is a fault
+// if there is nothing to try for an argument: the changes that need it would count as proved.
+func (p *prover) listChanges(tools []desk.Tool) []desk.Effect {
 	visible := p.listVisible()
 	var out []desk.Effect
-	for _, tool := range desk.Tools {
+	for _, tool := range tools {
 		if tool.Apply == nil {
 			continue
 		}
 		calls := []desk.Args{{}}
 		for _, arg := range tool.Args {
 			name, optional := strings.CutSuffix(arg, "?")
+			if _, known := visible[name]; !known {
+				p.failf("no value of the argument %s of %s is known to try", name, tool.Name)
+			}
 			var longer []desk.Args
 			for _, call := range calls {
 				if optional {
@@ -250,10 +254,11 @@ func (p *prover) listChanges() []desk.Effect {
 	return out
 }
 
-// listVisible are the values that the agent can see, by the names of arguments.
+// listVisible are the values that the agent can see, by the names of all arguments of changes. Records
+// may have no item or payment, and a reason for a team is free text.
 func (p *prover) listVisible() map[string][]any {
 	r := p.workflow.Records
-	out := map[string][]any{"address": {"1 Another Street, Otherton"}}
+	out := map[string][]any{"address": {"1 Another Street, Otherton"}, "sku": nil, "payment_id": nil, "reason": nil}
 	add := func(name string, value any) {
 		if !slices.Contains(out[name], value) {
 			out[name] = append(out[name], value)

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/facts"
 )
 
 // settings returns the variables that litellm.sh sets.
@@ -54,7 +55,7 @@ func cases(t *testing.T, n int) []grader.Case {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0],
+			c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Stated: facts.Stated(ticket.Required()),
 				Actions: grader.Actions{Ending: grader.Resolved}}
 			if ticket.Gold.Escalate {
 				c.Actions = grader.Actions{Ending: grader.Escalated, Team: ticket.Gold.Team}
@@ -66,12 +67,15 @@ func cases(t *testing.T, n int) []grader.Case {
 }
 
 // An answer of a model becomes a score, and a failure becomes a cause without a score, unless the
-// reply provoked it: then the rules grade it. Models are asked about a harmless reply to find that
-// out.
+// reply provoked it: then its facts are compared. After a failure the model is asked about a
+// harmless reply, as often as about the reply itself.
 func TestAnswersAndFailures(t *testing.T) {
 	tests := map[string]struct {
 		cause grader.Cause
+		// calls is the number of requests, or the least one if the endpoint is waited for until the
+		// deadline.
 		calls int64
+		waits bool
 		// most and least bound the points of a verdict. A failure has none if most is 0.
 		least, most int64
 		change      func(*llm.Config)
@@ -80,26 +84,30 @@ func TestAnswersAndFailures(t *testing.T) {
 		"denying":          {calls: 1, least: 0, most: 20},
 		"alarmed":          {calls: 1, least: 80, most: 80},
 		"inventive":        {calls: 1, least: 0, most: 20},
-		"formatless":       {calls: 2, least: 450, most: 500},
+		"chatty":           {calls: 1, least: 450, most: 500},
+		"formatless":       {calls: 3, least: 450, most: 500}, // a format that is refused twice is left out
 		"late":             {calls: 3, least: 450, most: 500},
 		"flaky":            {calls: 3, least: 450, most: 500},
 		"undecided":        {cause: grader.CauseFailed, calls: 4},
 		"leaky":            {cause: grader.CauseFailed, calls: 6},
 		"forgetful":        {cause: grader.CauseUnparsable, calls: 6},
-		"chatty":           {cause: grader.CauseUnparsable, calls: 6},
+		"overzealous":      {cause: grader.CauseUnparsable, calls: 6},
 		"stuttering":       {cause: grader.CauseUnparsable, calls: 6},
+		"wavering":         {cause: grader.CauseUnparsable, calls: 6},
 		"cut":              {cause: grader.CauseUnparsable, calls: 6},
 		"prose":            {cause: grader.CauseUnparsable, calls: 6},
 		"huge":             {cause: grader.CauseUnparsable, calls: 6},
 		"hijacked":         {cause: grader.CauseUnparsable, calls: 6},
 		"mocked-prose":     {cause: grader.CauseUnparsable, calls: 6},
-		"down":             {cause: grader.CauseUnavailable, calls: 5},
-		"mocked-throttled": {cause: grader.CauseUnavailable, calls: 5},
-		"mocked-broken":    {cause: grader.CauseUnavailable, calls: 5},
-		"mocked-too-long":  {cause: grader.CauseFailed, calls: 2},
-		"mocked-filtered":  {cause: grader.CauseFailed, calls: 1, least: 450, most: 500},
-		"no-such-model":    {cause: grader.CauseFailed, calls: 2},
-		"slow": {cause: grader.CauseTimeout, calls: 1,
+		"down":             {cause: grader.CauseUnavailable, calls: 8, waits: true},
+		"mocked-throttled": {cause: grader.CauseUnavailable, calls: 8, waits: true},
+		"mocked-broken":    {cause: grader.CauseUnavailable, calls: 8, waits: true},
+		"mocked-too-long":  {cause: grader.CauseFailed, calls: 8},
+		"mocked-filtered":  {cause: grader.CauseFailed, calls: 8},
+		// Of the two proofs each takes four refusals and an answer about the harmless reply.
+		"offended":      {cause: grader.CauseFailed, calls: 10, least: 150, most: 150},
+		"no-such-model": {cause: grader.CauseFailed, calls: 8},
+		"slow": {cause: grader.CauseTimeout, calls: 1, waits: true,
 			change: func(c *llm.Config) { c.Timeout = 2 * time.Second }},
 	}
 	c := cases(t, 1)[0]
@@ -108,21 +116,21 @@ func TestAnswersAndFailures(t *testing.T) {
 			t.Parallel()
 			v, err := newJudge(t, model, tc.change).Judge(t.Context(), c)
 			t.Logf("%s: status %s, cause %q, %d points, %+v", model, v.Status, v.Cause, v.PostGate, v.Usage)
-			if v.Cause != tc.cause || (err != nil) != (tc.most == 0) || v.Usage.Calls < tc.calls || model != "slow" &&
-				v.Usage.Calls != tc.calls {
+			if v.Cause != tc.cause || (err != nil) != (tc.most == 0) || v.Usage.Calls < tc.calls ||
+				!tc.waits && v.Usage.Calls != tc.calls {
 				t.Errorf("%+v, %v, want cause %q after %d calls", v, err, tc.cause, tc.calls)
 			}
 			if tc.most == 0 && (v.Scored() || v.PostGate != 0 || v.PreGate != 0) {
 				t.Errorf("a failure has points: %+v", v)
 			}
-			if tc.most > 0 && (v.PostGate < tc.least || v.PostGate > tc.most) {
+			if tc.most > 0 && (v.PostGate < tc.least || v.PostGate > tc.most || v.Unread() != (tc.cause != "")) {
 				t.Errorf("%d points, want %d to %d", v.PostGate, tc.least, tc.most)
 			}
 		})
 	}
-	t.Run("wrong key", func(t *testing.T) {
+	t.Run("wrong key", func(t *testing.T) { // which LiteLLM refuses with 400
 		v, err := newJudge(t, "gullible", func(c *llm.Config) { c.APIKey = "sk-wrong" }).Judge(t.Context(), c)
-		if err == nil || v.Cause != grader.CauseFailed || v.Usage.Calls != 2 {
+		if err == nil || v.Cause != grader.CauseFailed || v.Usage.Calls != 8 {
 			t.Errorf("%+v, %v", v, err)
 		}
 	})

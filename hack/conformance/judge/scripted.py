@@ -59,6 +59,8 @@ class Scripted(CustomLLM):
             raise litellm.ServiceUnavailableError("down for repairs", llm_provider="scripted", model=name)
         if name == "slow":
             await asyncio.sleep(30)
+        if name == "offended" and "Thank^you^for^your^message." not in messages[-1]["content"]:
+            raise litellm.ContentPolicyViolationError("the prompt was filtered", model=name, llm_provider="scripted")
         if name == "formatless" and params.get("response_format"):
             raise litellm.BadRequestError("response_format is not supported", model=name, llm_provider="scripted")
         return {
@@ -66,9 +68,11 @@ class Scripted(CustomLLM):
             "undecided": lambda: verdicts(ids, "cannot_judge", ""),
             "alarmed": lambda: verdicts(ids, "met", reply),
             "inventive": lambda: verdicts(ids, "met", "words that nobody wrote"),
-            "formatless": lambda: "First thoughts:\n```json\n" + verdicts(ids, "unmet", "") + "\n```\nBetter:\n```json\n" + good + "\n```",
+            "chatty": lambda: "I have read the letter {twice}. My judgement:\n```json\n" + good + "\n```\nI hope that this helps.",
+            "formatless": lambda: "My judgement: " + good + " I hope that this helps.",
+            "wavering": lambda: "First thoughts:\n```json\n" + verdicts(ids, "unmet", "") + "\n```\nBetter:\n```json\n" + good + "\n```",
             "forgetful": lambda: verdicts(ids[1:], "met", reply),
-            "chatty": lambda: verdicts(ids + ["c99"], "met", reply),
+            "overzealous": lambda: verdicts(ids + ["c99"], "met", reply | {"c99": ""}),
             "stuttering": lambda: verdicts(ids + ids[:1], "met", reply),
             "cut": lambda: good[: len(good) // 2],
             "prose": lambda: "An excellent reply, 10/10. Final score: 0.5",

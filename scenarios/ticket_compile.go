@@ -78,7 +78,7 @@ func tryOut[T any](d *document, instantiate func(int64) (*T, error)) *T {
 // shelfOf collects the articles of a ticket and declares their params, except those that the ticket
 // sets itself.
 func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
-	s := shelf{defaults: expr.Values{}, own: map[string]bool{}}
+	s := shelf{defaults: make(expr.Values, 2*len(f.Params)+16), own: map[string]bool{}}
 	own := map[string]bool{}
 	for _, e := range f.Params {
 		own[e.Name] = true

@@ -191,7 +191,7 @@ func (in *instance) renderCustomer(f *customerFile) Customer {
 // renderStory renders the customer's texts: one of the variants, the history and the attachments.
 func (b *ticketBuild) renderStory(variant int) {
 	f, t := b.s.file, &b.ticket
-	variants := expr.FilterMap(&b.Scope, f.Variants, func(v variantFile) variantFile { return v })
+	variants := expr.Filter(&b.Scope, f.Variants)
 	if len(variants) == 0 {
 		b.Fail(f.Gold.Pos.Errorf("no variant is left at seed %d: let one have no condition", t.Seed))
 		return

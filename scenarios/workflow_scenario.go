@@ -119,12 +119,12 @@ func (s *writtenWorkflow) buildWorkflow(seed int64) (*Workflow, *instance, error
 
 // drawQuery renders one of the texts in which the customer may describe the issue.
 func (in *instance) drawQuery(f *workflowFile, s *expr.Stream) string {
-	queries := expr.FilterMap(&in.Scope, f.Query, func(q goodFile) expr.Text { return q.Text })
+	queries := expr.Filter(&in.Scope, f.Query)
 	if len(queries) == 0 {
 		in.Fail(f.Metadata.Pos.Errorf("no query is left: let one have no condition"))
 		return ""
 	}
-	return in.Text(queries[s.Below(uint64(len(queries)))])
+	return in.Text(queries[s.Below(uint64(len(queries)))].Text)
 }
 
 // minutes returns the file's minutes, or those of the tools.

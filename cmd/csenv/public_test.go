@@ -145,35 +145,56 @@ type public struct {
 	base string
 	// answered has the answers by path.
 	answered map[string]string
+	// streams are the paths of streams of updates, which listen reads at the same time.
+	streams []string
 }
 
-// read requests a path and keeps the answer. Of a stream of updates it keeps the first seconds.
+// read requests a path and keeps the answer. It leaves a stream of updates to listen.
 func (p *public) read(t *testing.T, path string) (status int) {
 	t.Helper()
-	timeout := time.Minute
 	if strings.Contains(path, "/live") {
-		timeout = time.Second
+		p.streams = append(p.streams, path)
+		return 0
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path, nil)
+	status, text, err := p.request(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	p.answered[path] = text
+	return status
+}
+
+// listen keeps the first seconds of all streams.
+func (p *public) listen(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	texts, errs := make([]string, len(p.streams)), make([]error, len(p.streams))
+	var reading sync.WaitGroup
+	for i, path := range p.streams {
+		reading.Go(func() { _, texts[i], errs[i] = p.request(ctx, path) })
+	}
+	reading.Wait()
+	for i, path := range p.streams {
+		if errs[i] != nil && !errors.Is(errs[i], context.DeadlineExceeded) {
+			t.Errorf("%s: %v", path, errs[i])
+		}
+		p.answered[path] = texts[i]
+	}
+}
+
+func (p *public) request(ctx context.Context, path string) (status int, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path, nil)
+	if err != nil {
+		return 0, "", err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) && timeout == time.Second {
-			return 0
-		}
-		t.Fatal(err)
+		return 0, "", err
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
-	}
-	p.answered[path] = string(data)
-	return response.StatusCode
+	return response.StatusCode, string(data), err
 }
 
 var (
@@ -253,6 +274,7 @@ func TestPublicMode(t *testing.T) {
 	site.awaitRuns(t, "tickets-oracle", "workflows-oracle", "cases-oracle", "tickets-heuristic",
 		"workflows-heuristic", "cases-heuristic")
 	site.crawl(t)
+	site.listen(t)
 	escaped := strings.NewReplacer("&#39;", "'", "&#34;", `"`, "&amp;", "&", "&lt;", "<", "&gt;", ">")
 	for path, text := range site.answered {
 		text = strings.Join(strings.Fields(escaped.Replace(text)), " ")

@@ -69,8 +69,20 @@ func (c *Composition) Instantiate(salt string, seed int64) (*Case, error) {
 }
 
 func (c *Composition) drawWorld(key expr.StreamKey) (*Case, error) {
-	w := &world{key: key, specs: c.specs, goods: c.set.goods, language: c.Language,
-		people: c.set.people[c.Language]}
+	w := c.newWorld(key)
+	out, err := c.decide(w)
+	if err != nil {
+		return nil, err
+	}
+	return out, c.writeTexts(out, w)
+}
+
+func (c *Composition) newWorld(key expr.StreamKey) *world {
+	return &world{key: key, specs: c.specs, goods: c.set.goods, language: c.Language, people: c.set.people[c.Language]}
+}
+
+// decide draws the records and decides the requests. It writes no texts.
+func (c *Composition) decide(w *world) (*Case, error) {
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
 	for i, r := range c.drawRequests(w) {
@@ -93,7 +105,7 @@ func (c *Composition) drawWorld(key expr.StreamKey) (*Case, error) {
 			out.Faults = append(out.Faults, desk.Fault{Action: f.Tool, Call: 1, Error: f.Error})
 		}
 	}
-	return out, c.writeTexts(out, w)
+	return out, nil
 }
 
 // build draws the records.

@@ -159,11 +159,15 @@ func (s *Set) candidates(f *family, o Options) []*Composition {
 		all = append(all, c)
 		return true
 	})
+	order := make(map[*Composition]string, len(all))
+	for _, c := range all {
+		order[c] = o.order(c)
+	}
 	slices.SortStableFunc(all, func(a, b *Composition) int {
 		if plain := min(len(a.Modifiers), 1) - min(len(b.Modifiers), 1); plain != 0 {
 			return plain
 		}
-		return strings.Compare(o.order(a), o.order(b))
+		return strings.Compare(order[a], order[b])
 	})
 	return all
 }
@@ -238,7 +242,7 @@ func (c *Composition) measureCase() (measured, error) {
 		for i := range c.modifiers {
 			less := c.set.newComposition(c.family, slices.Delete(slices.Clone(c.modifiers), i, i+1), c.Language)
 			less.Split = c.Split
-			other, err := less.drawWorld(key)
+			other, err := less.decide(less.newWorld(key))
 			if err != nil {
 				return measured{}, err
 			}

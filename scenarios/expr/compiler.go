@@ -73,10 +73,9 @@ type Expression struct {
 	Type    *cel.Type
 	// Variables are the names that it refers to.
 	Variables []string
-	// variable is the name of the variable that is the whole expression, as half of all are. It
-	// needs no interpreter.
-	variable string
-	cost     uint64
+	// direct is nil for an expression that needs CEL's interpreter.
+	direct direct
+	cost   uint64
 }
 
 // Compile compiles source. It returns nil after a fault.
@@ -110,18 +109,14 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 		c.Failf(pos, "expression %.120q: %s", source, c.explain(issues))
 		return nil
 	}
-	p, cost, err := c.language.program(env, ast)
+	p, direct, cost, err := c.language.program(env, ast)
 	if err != nil {
 		c.Failf(pos, "expression %.120q: %v", source, err)
 		return nil
 	}
 	c.Spend(cost)
-	e := &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: listVariables(ast),
-		cost: cost}
-	if slices.Equal(e.Variables, []string{source}) {
-		e.variable = source
-	}
-	return e
+	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), Variables: listVariables(ast),
+		direct: direct, cost: cost}
 }
 
 // listVariables returns the names of the variables of an expression, sorted.

@@ -107,18 +107,31 @@ func ParseMoney(s string) (int64, error) {
 	return strconv.ParseInt(strings.Replace(s, ".", "", 1), 10, 64)
 }
 
-var spanForm = regexp.MustCompile(`^([+-]?[0-9]{1,6})([mhdw])$`)
-
 // ParseSpan reads a length of time such as "-90m", "2h", "21d" or "2w".
 func ParseSpan(s string) (time.Duration, error) {
-	m := spanForm.FindStringSubmatch(s)
-	if m == nil {
-		return 0,
-			fmt.Errorf("a length of time is a whole number with m, h, d or w, such as \"-90m\" or \"21d\", got %q", s)
+	if digits := strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+"); len(digits) >= 2 && len(digits) <= 7 {
+		last := len(s) - 1
+		n, err := strconv.Atoi(s[:last])
+		if unit := spanUnit(s[last]); err == nil && unit > 0 {
+			return time.Duration(n) * unit, nil
+		}
 	}
-	n, err := strconv.Atoi(m[1])
-	units := map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
-	return time.Duration(n) * units[m[2]], err
+	return 0, fmt.Errorf("a length of time is a whole number with m, h, d or w, such as \"-90m\" or \"21d\", got %q", s)
+}
+
+// spanUnit returns the unit of a letter, 0 for others.
+func spanUnit(letter byte) time.Duration {
+	switch letter {
+	case 'm':
+		return time.Minute
+	case 'h':
+		return time.Hour
+	case 'd':
+		return 24 * time.Hour
+	case 'w':
+		return 7 * 24 * time.Hour
+	}
+	return 0
 }
 
 func moveTime(t time.Time, span string) (time.Time, error) {

@@ -145,3 +145,17 @@ func TestAddWorkdays(t *testing.T) {
 		}
 	})
 }
+
+func TestParseSpan(t *testing.T) {
+	for text, want := range map[string]time.Duration{"-90m": -90 * time.Minute, "+2h": 2 * time.Hour, "21d": 504 * time.Hour,
+		"2w": 336 * time.Hour, "000001m": time.Minute, "-999999m": -999999 * time.Minute} {
+		if got, err := ParseSpan(text); err != nil || got != want {
+			t.Errorf("%q = %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "m", "-m", "--1m", "+-1m", "-+1m", "1", "1s", "1_0m", " 1m", "1m ", "0x1m", "1.5h", "1000000m", "１m"} {
+		if got, err := ParseSpan(text); err == nil {
+			t.Errorf("%q = %v, want an error", text, got)
+		}
+	}
+}

@@ -11,7 +11,8 @@ import (
 
 // language is the CEL environment of one language, and what its programs share.
 type language struct {
-	env *cel.Env
+	env       *cel.Env
+	functions interpreter.Dispatcher
 	// interpreter has the functions. Each program of cel.Env has a table of its own, which costs
 	// more to make and to keep than the rest of the program.
 	interpreter interpreter.Interpreter
@@ -33,7 +34,7 @@ func newLanguage(loc *Locale) (*language, error) {
 		}
 	}
 	attributes := interpreter.NewAttributeFactory(env.Container, env.CELTypeAdapter(), env.CELTypeProvider())
-	return &language{env: env, interpreter: interpreter.NewInterpreter(functions, env.Container,
+	return &language{env: env, functions: functions, interpreter: interpreter.NewInterpreter(functions, env.Container,
 		env.CELTypeProvider(), env.CELTypeAdapter(), attributes)}, nil
 }
 
@@ -66,16 +67,17 @@ func (p shared) Eval(vars any) (out ref.Val, _ *cel.EvalDetails, err error) {
 }
 
 // program plans a checked expression and returns its maximum cost. The cost is tracked during the
-// evaluation, which takes twice the time, only if it isn't known to be small.
-func (l *language) program(env *cel.Env, ast *cel.Ast) (Program, uint64, error) {
+// evaluation, which takes twice the time, only if it isn't known to be small; else the expression
+// may have a direct form.
+func (l *language) program(env *cel.Env, ast *cel.Ast) (Program, direct, uint64, error) {
 	estimate, err := env.EstimateCost(ast, bounds{})
 	if err != nil {
-		return nil, 0, fmt.Errorf("estimating its cost: %w", err)
+		return nil, nil, 0, fmt.Errorf("estimating its cost: %w", err)
 	}
 	if estimate.Max <= maxCost {
 		p, err := l.interpreter.NewInterpretable(ast.NativeRep())
-		return shared{p}, estimate.Max, err
+		return shared{p}, l.directly(ast.NativeRep()), estimate.Max, err
 	}
 	p, err := env.Program(ast, cel.CostLimit(maxCost))
-	return p, maxCost, err
+	return p, nil, maxCost, err
 }

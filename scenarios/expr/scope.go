@@ -29,8 +29,10 @@ func (v Values) Parent() cel.Activation { return nil }
 
 // Eval evaluates the expression. An error contains the expression.
 func (e *Expression) Eval(v Values) (ref.Val, error) {
-	if val, ok := v[e.variable]; ok {
-		return val, nil
+	if e.direct != nil {
+		if val := e.direct.call(v); val != nil {
+			return val, nil
+		}
 	}
 	out, _, err := e.Program.Eval(v)
 	if err != nil {
@@ -223,8 +225,22 @@ func (in *Scope) Holds(c Condition) bool {
 	return c.Expr == nil || in.Eval(c.Expr) == types.True
 }
 
+// Filter returns the items whose condition is true.
+func Filter[T conditional](in *Scope, items []T) []*T {
+	out := make([]*T, 0, len(items))
+	for i := range items {
+		if in.Holds(items[i].condition()) {
+			out = append(out, &items[i])
+		}
+	}
+	return out
+}
+
 // FilterMap maps the items whose condition is true.
 func FilterMap[T conditional, U any](in *Scope, items []T, f func(T) U) []U {
+	if len(items) == 0 {
+		return nil
+	}
 	out := make([]U, 0, len(items))
 	for _, item := range items {
 		if in.Holds(item.condition()) {

@@ -25,7 +25,7 @@ type StreamKey string
 
 // NewStreamKey encodes the values on which the streams of an instance depend.
 func NewStreamKey(salt, scenario string, version int, seed int64) StreamKey {
-	b := appendText(nil, salt)
+	b := appendText(make([]byte, 0, 32+len(salt)+len(scenario)), salt)
 	b = appendText(b, scenario)
 	b = binary.BigEndian.AppendUint64(b, uint64(version)) //nolint:gosec // the bits count
 	b = binary.BigEndian.AppendUint64(b, uint64(seed))    //nolint:gosec // the bits count

@@ -36,7 +36,8 @@ type Request struct {
 	Salt, ID string
 	Version  int
 	Seed     int64
-	// Defaults are variables that the scenario doesn't draw.
+	// Defaults are variables that the scenario doesn't draw. With room for its params they are
+	// copied without a hash for each.
 	Defaults expr.Values
 	// Fixed are variables that keep their values: those of params must be values that the scenario
 	// could draw.
@@ -221,11 +222,14 @@ var errMisfit = errors.New("the fixed values are none that the scenario could dr
 // Draw draws the variables of an instance, in addition to the defaults. It also returns the number
 // of draws until the constraints were satisfied.
 func (d *Drawing) Draw(r Request) (expr.Values, int, error) {
-	vals := make(expr.Values, len(d.params)+len(r.Defaults)+1)
-	maps.Copy(vals, r.Defaults)
+	vals := maps.Clone(r.Defaults)
+	if vals == nil {
+		vals = make(expr.Values, len(d.params)+1)
+	}
 	maps.Copy(vals, r.Fixed)
-	vals[expr.DrawKey] = types.String(r.key())
-	streams := d.streams(r)
+	key := r.key()
+	vals[expr.DrawKey] = types.String(key)
+	streams := d.streams(r, key)
 	limit := cmp.Or(r.Tries, expr.MaxTries)
 	furthest := 0 // the last constraint that a try has reached: no try has satisfied it
 	for try := range limit {
@@ -291,8 +295,7 @@ func (d *Drawing) setLate(vals expr.Values, r *Request) error {
 func (r *Request) key() expr.StreamKey { return expr.NewStreamKey(r.Salt, r.ID, r.Version, r.Seed) }
 
 // streams returns the stream of each param. All tries of a param use one stream.
-func (d *Drawing) streams(r Request) []*expr.Stream {
-	key := r.key()
+func (d *Drawing) streams(r Request, key expr.StreamKey) []*expr.Stream {
 	streams := make([]*expr.Stream, len(d.params))
 	for i, p := range d.params {
 		switch {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -63,7 +64,8 @@ func LoadDefinitions() (map[string]*apiextensionsv1.CustomResourceDefinition, er
 	return definitions, nil
 }
 
-func loadKinds() (map[string]*kind, error) {
+// loadKinds compiles the definitions at its first call.
+var loadKinds = sync.OnceValues(func() (map[string]*kind, error) {
 	definitions, err := LoadDefinitions()
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func loadKinds() (map[string]*kind, error) {
 		}
 	}
 	return kinds, nil
-}
+})
 
 func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error) {
 	var props apiextensions.JSONSchemaProps

@@ -128,8 +128,13 @@ func (o Object) Get(name string) jsontext.Value {
 
 // Take stores the values of the given names and returns the other members.
 func (o Object) Take(into map[string]*jsontext.Value) (others Object) {
+	return o.TakeBy(func(name string) *jsontext.Value { return into[name] })
+}
+
+// TakeBy stores the values of the names for which it finds a place, and returns the other members.
+func (o Object) TakeBy(find func(name string) *jsontext.Value) (others Object) {
 	for _, m := range o {
-		if to := into[m.Name]; to != nil {
+		if to := find(m.Name); to != nil {
 			*to = m.Value
 		} else {
 			others = append(others, m)

@@ -17,7 +17,7 @@ const (
 	minTerm = 3
 )
 
-// maxPages bounds the pages of a library. They take about 10 MiB.
+// maxPages bounds the pages of a library. They take about 10 MiB, and their terms at most as much.
 const maxPages = 4096
 
 // library holds the pages of articles by their text, so that episodes with the same articles share
@@ -27,31 +27,60 @@ type library struct {
 	pages map[scenarios.Article]*page
 }
 
-// page is an article, with its JSON and its texts in lower case. It has no index of its words:
-// articles have drawn values, so that many pages are searched only a few times.
+// The terms whose weights a page keeps, at most, and their length in bytes.
+const (
+	maxTerms = 32
+	maxTerm  = 32
+)
+
+// page is an article, with its JSON and the weights of the terms that were searched. It has no
+// index of its words: articles have drawn values, so that many pages are searched only a few times.
 type page struct {
-	article     Article
-	title, body string
+	article scenarios.Article
+	// shown is the article with its JSON. It is made when a search first finds the page.
+	shown func() Article
+
+	mu      sync.Mutex
+	weights map[string]int
 }
 
 func newPage(from scenarios.Article) *page {
-	p := &page{article: Article{ID: from.ID, Title: from.Title, Body: from.Body},
-		title: strings.ToLower(from.Title), body: strings.ToLower(from.Body)}
-	p.article.Encoded = string(appendArticle(make([]byte, 0, len(from.Body)+len(from.Title)+64), p.article))
-	return p
+	return &page{article: from, shown: sync.OnceValue(func() Article {
+		a := Article{ID: from.ID, Title: from.Title, Body: from.Body}
+		a.Encoded = string(appendArticle(make([]byte, 0, len(from.Body)+len(from.Title)+64), a))
+		return a
+	})}
 }
 
 // weight counts the terms that are words of the body, and twice those that are words of the title.
 func (p *page) weight(terms []string) (sum int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, term := range terms {
-		if words.Contains(p.body, term) {
-			sum++
+		weight, known := p.weights[term]
+		if !known {
+			weight = p.weigh(term)
 		}
-		if words.Contains(p.title, term) {
-			sum += 2
-		}
+		sum += weight
 	}
 	return sum
+}
+
+// weigh finds the weight of a term, and keeps that of a short one. Full weights begin again.
+func (p *page) weigh(term string) (weight int) {
+	if words.ContainsFold(p.article.Body, term) {
+		weight++
+	}
+	if words.ContainsFold(p.article.Title, term) {
+		weight += 2
+	}
+	if p.weights == nil || len(p.weights) == maxTerms {
+		p.weights = map[string]int{}
+	}
+	if len(term) <= maxTerm {
+		p.weights[strings.Clone(term)] = weight
+	}
+	return weight
 }
 
 // page returns the page of an article. A full library begins again, because articles with drawn
@@ -99,7 +128,7 @@ func findArticles(pages []*page, query string) []Article {
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.weight, a.weight) })
 	found := make([]Article, min(len(hits), maxFound))
 	for i := range found {
-		found[i] = hits[i].page.article
+		found[i] = hits[i].page.shown()
 	}
 	return found
 }

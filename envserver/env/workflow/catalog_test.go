@@ -66,14 +66,19 @@ func orders(steps []scenarios.WorkflowStep, done []scenarios.WorkflowStep, yield
 		yield(done)
 		return
 	}
-	has := func(id string) bool {
-		return slices.ContainsFunc(done, func(s scenarios.WorkflowStep) bool { return s.ID == id })
-	}
 	for _, s := range steps {
-		if !has(s.ID) && !slices.ContainsFunc(s.Requires, func(id string) bool { return !has(id) }) {
+		if isNext(done, s) {
 			orders(steps, append(slices.Clip(done), s), yield)
 		}
 	}
+}
+
+// isNext reports whether a step may follow those that are done.
+func isNext(done []scenarios.WorkflowStep, s scenarios.WorkflowStep) bool {
+	has := func(id string) bool {
+		return slices.ContainsFunc(done, func(s scenarios.WorkflowStep) bool { return s.ID == id })
+	}
+	return !has(s.ID) && !slices.ContainsFunc(s.Requires, func(id string) bool { return !has(id) })
 }
 
 // playAll plays the steps in a new episode, repeating each call that fails, until the episode ends.

@@ -22,11 +22,10 @@ func withReply(t *testing.T, kind *Kind, w *scenarios.Workflow, text string) *ep
 // inOrder returns the first order of the steps in which each follows its prerequisites.
 func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
 	var first []scenarios.WorkflowStep
-	orders(steps, nil, func(order []scenarios.WorkflowStep) {
-		if first == nil {
-			first = slices.Clone(order)
-		}
-	})
+	for range steps {
+		next := slices.IndexFunc(steps, func(s scenarios.WorkflowStep) bool { return isNext(first, s) })
+		first = append(first, steps[next])
+	}
 	return first
 }
 

@@ -107,21 +107,41 @@ type resetData struct {
 	passScore, turn, credential, row, evaluation, penalty jsontext.Value
 }
 
-// options are the known members by name.
-func (d *resetData) options() map[string]*jsontext.Value {
-	return map[string]*jsontext.Value{
-		"seed": &d.seed, "episode_id": &d.episodeID, "task": &d.task, "scenario": &d.scenario, "task_id": &d.taskID,
-		"reward_mode": &d.rewardMode, "split": &d.split, "index": &d.index, "pressure": &d.pressure, "run": &d.run,
-		"shard": &d.shard, "episode": &d.episode, "pass_score": &d.passScore, "turn": &d.turn,
-		"run_credential": &d.credential, "row_index": &d.row, "evaluation": &d.evaluation, PenaltyOption: &d.penalty,
+// resetOptions are the known members by name.
+var resetOptions = map[string]func(d *resetData) *jsontext.Value{
+	"seed":           func(d *resetData) *jsontext.Value { return &d.seed },
+	"episode_id":     func(d *resetData) *jsontext.Value { return &d.episodeID },
+	"task":           func(d *resetData) *jsontext.Value { return &d.task },
+	"scenario":       func(d *resetData) *jsontext.Value { return &d.scenario },
+	"task_id":        func(d *resetData) *jsontext.Value { return &d.taskID },
+	"reward_mode":    func(d *resetData) *jsontext.Value { return &d.rewardMode },
+	"split":          func(d *resetData) *jsontext.Value { return &d.split },
+	"index":          func(d *resetData) *jsontext.Value { return &d.index },
+	"pressure":       func(d *resetData) *jsontext.Value { return &d.pressure },
+	"run":            func(d *resetData) *jsontext.Value { return &d.run },
+	"shard":          func(d *resetData) *jsontext.Value { return &d.shard },
+	"episode":        func(d *resetData) *jsontext.Value { return &d.episode },
+	"pass_score":     func(d *resetData) *jsontext.Value { return &d.passScore },
+	"turn":           func(d *resetData) *jsontext.Value { return &d.turn },
+	"run_credential": func(d *resetData) *jsontext.Value { return &d.credential },
+	"row_index":      func(d *resetData) *jsontext.Value { return &d.row },
+	"evaluation":     func(d *resetData) *jsontext.Value { return &d.evaluation },
+	PenaltyOption:    func(d *resetData) *jsontext.Value { return &d.penalty },
+}
+
+// option returns the known member with a name, or nil.
+func (d *resetData) option(name string) *jsontext.Value {
+	if of := resetOptions[name]; of != nil {
+		return of(d)
 	}
+	return nil
 }
 
 // sessionOption is the member of an HTTP request that names its session.
 const sessionOption = "session_id"
 
 // optionNames are the names of the options, sorted.
-var optionNames = slices.Sorted(maps.Keys(new(resetData).options()))
+var optionNames = slices.Sorted(maps.Keys(resetOptions))
 
 // maxIgnored is the maximum number of ignored names that an answer has.
 const maxIgnored = 16
@@ -130,10 +150,9 @@ const maxIgnored = 16
 // that may be a misspelt option is a fault. Members of a type that the option never has are columns
 // of a data set.
 func (d *resetData) readFlat(members object.Object, r *OptionReader) (ignored []string) {
-	known := d.options()
-	for _, m := range members.Take(known) {
+	for _, m := range members.TakeBy(d.option) {
 		at := slices.IndexFunc(optionNames, func(name string) bool {
-			return !IsGiven(*known[name]) && isMisspelt(m.Name, name)
+			return !IsGiven(*d.option(name)) && isMisspelt(m.Name, name)
 		})
 		switch {
 		case at >= 0:
@@ -199,7 +218,7 @@ func (d *resetData) readNamespace(members object.Object, r *OptionReader) {
 		r.Faultf("dict_type", Namespace, nil, "%s should be a JSON object of options: %v", Namespace, err)
 		return
 	}
-	others := own.Take(d.options())
+	others := own.TakeBy(d.option)
 	if d.episodeID == nil {
 		d.episodeID = members.Get("episode_id")
 	}

@@ -32,15 +32,15 @@ var lexicons = sync.OnceValue(func() map[string]map[string][]string {
 // of a ticket. A word of the subject counts twice. Ties go to the first category.
 func ReadKeywords(t *Ticket) string {
 	words := lexicons()[t.Language[:2]]
-	counts := make([]int, len(ListCategories()))
-	for i, c := range ListCategories() {
+	counts := make([]int, len(Categories))
+	for i, c := range Categories {
 		counts[i] = 2*countHits(t.Subject, words[c]) + countHits(t.Description, words[c])
 	}
 	best := slices.Max(counts)
 	if best == 0 {
 		return "general"
 	}
-	return ListCategories()[slices.Index(counts, best)]
+	return Categories[slices.Index(counts, best)]
 }
 
 // countHits counts the words of a text that begin with a keyword. Keywords of up to three letters

@@ -287,8 +287,8 @@ func (p *openPack) checkIDs(files map[string]string) (faults []error) {
 // PublicPack returns the pack that is part of this program.
 func PublicPack() pack.Pack { return pack.Pack{Name: "scenarios", FS: embedded} }
 
-// ListSplits returns the parts of a catalogue, by the intended use of their scenarios.
-func ListSplits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
+// Splits are the parts of a catalogue, by the intended use of their scenarios.
+var Splits = []string{"public-train", "public-dev", "public-test", "private"}
 
 // FolderName returns the name in a folder's pack.yaml. It returns "" if the file is missing or
 // invalid, which loading reports.

@@ -105,11 +105,11 @@ type TicketGold struct {
 	Policy             string // article and section, as in POL-REF#limit
 }
 
-// ListCategories lists the categories of tickets.
-func ListCategories() []string { return []string{"billing", "shipping", "technical", "general"} }
+// Categories are the categories of tickets.
+var Categories = []string{"billing", "shipping", "technical", "general"}
 
-// ListPriorities lists the priorities of tickets, the lowest first.
-func ListPriorities() []string { return []string{"low", "medium", "high", "urgent"} }
+// Priorities are the priorities of tickets, the lowest first.
+var Priorities = []string{"low", "medium", "high", "urgent"}
 
 // Alternate is a second answer with part of the credit, in thousandths.
 type Alternate struct {

@@ -215,13 +215,13 @@ func (b *ticketBuild) renderStory(variant int) {
 // the policies.
 func (b *ticketBuild) decideGold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
-	g.Category = b.renderLabel(&f.Category, ListCategories()...)
+	g.Category = b.renderLabel(&f.Category, Categories...)
 	g.CategoryAlternates = b.renderAlternates(f.Category.Alternates)
 	b.situation = b.renderSituation(&b.s.file.Situation)
 	g.Priority, _ = b.situation.Priority()
 	g.PriorityAlternates = b.renderAlternates(f.Priority.Alternates)
 	b.stated = statedGold{
-		Priority: b.renderLabel(&f.Priority, ListPriorities()...), Rule: b.Text(f.Priority.Rule),
+		Priority: b.renderLabel(&f.Priority, Priorities...), Rule: b.Text(f.Priority.Rule),
 		Escalate: b.Boolean(f.Escalation.Required),
 		Team:     b.Text(f.Escalation.Team), ReasonCode: b.Text(f.Escalation.ReasonCode),
 		Policy: b.Text(f.Escalation.Policy),

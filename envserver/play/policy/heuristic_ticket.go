@@ -348,7 +348,7 @@ func (h *heuristicQueue) noteTicket(v *ticketView) {
 	if h.handlers[v.TicketID] == nil {
 		h.handlers[v.TicketID] = &heuristicTicket{}
 		h.read = append(h.read,
-			readTicket{v.TicketID, slices.Index(scenarios.ListPriorities(), choosePriority(v.joinTexts()))})
+			readTicket{v.TicketID, slices.Index(scenarios.Priorities, choosePriority(v.joinTexts()))})
 		slices.SortStableFunc(h.read, func(a, b readTicket) int { return cmp.Compare(b.rank, a.rank) })
 	}
 }

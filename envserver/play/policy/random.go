@@ -66,7 +66,7 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 	}
 	kind := r.pickOne(seen.AllowedActions)
 	if kind == "select_ticket" {
-		open := slices.DeleteFunc(seen.Queue, queuedTicket.closed)
+		open := slices.DeleteFunc(seen.Queue, queuedTicket.isClosed)
 		return selectTicket(open[r.rand.IntN(len(open))].TicketID)
 	}
 	members := map[string]any{}

@@ -40,7 +40,7 @@ For a run they say ` + "`spec.parallelism`" + ` instead of ` + "`spec.replicas`"
 
 func writeRemedies(page *strings.Builder) {
 	page.WriteString(remediesHead)
-	for _, r := range pods.ListRemedies() {
+	for _, r := range pods.Remedies {
 		advice := strings.ReplaceAll(r.Advice, "$1", "NAME")
 		fmt.Fprintf(page, "| %s | %s | %s |\n", r.From, r.Cause, pods.Server.Write(advice))
 	}

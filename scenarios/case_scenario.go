@@ -2,45 +2,19 @@ package scenarios
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/triage"
 )
-
-// compileCases compiles a pack's generated cases, adds them to the catalogue, and returns the
-// faults.
-func (p *openPack) compileCases(c *Catalog) []error {
-	own := p.caseFiles()
-	if len(own) == 0 {
-		return nil
-	}
-	set, err := p.caseSet()
-	if err != nil {
-		return []error{err}
-	}
-	if c.caseSet == nil {
-		c.caseSet = func() *cases.Set { return set }
-	}
-	var faults []error
-	for _, listed := range set.Listed() {
-		switch {
-		case !slices.ContainsFunc(own, func(f cases.File) bool { return f.Name == listed.File }):
-		case !listed.Tickets:
-			c.cases = append(c.cases, caseWorkflow(p, listed))
-		case p.articles.find(triageArticle) == nil:
-			faults = append(faults, fmt.Errorf("%s: tickets need the article kb/%s.md", listed.File, triageArticle))
-		default:
-			c.tickets = append(c.tickets, caseTicket(p, listed))
-		}
-	}
-	return faults
-}
 
 // caseSet compiles a pack's cases with those of its base.
 func (p *openPack) caseSet() (*cases.Set, error) {
@@ -164,4 +138,170 @@ func effectArgs(e desk.Effect) []Arg {
 		args = append(args, newEqualArgs(name, value)...)
 	}
 	return args
+}
+
+// triageArticle is the article by which generated tickets are labelled.
+const triageArticle = "POL-TRI"
+
+// caseTicket makes the scenario of a generated ticket.
+func caseTicket(p *openPack, c *cases.Composition) *TicketScenario {
+	s := &TicketScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Difficulty: c.Difficulty,
+		Language: c.Language, Category: c.Category(), Family: c.Family, File: c.File, Pack: p.info}
+	t := &composedTicket{s, p.salt, c, p.articles.find(triageArticle).standard}
+	s.template = func() (ticketTemplate, error) { return t, nil }
+	return s
+}
+
+// composedTicket is a composition that is shown as tickets.
+type composedTicket struct {
+	*TicketScenario
+
+	salt        string
+	composition *cases.Composition
+	triage      Article // about priorities
+}
+
+func (s *composedTicket) variants(seed int64) ([]*Ticket, error) {
+	t, err := s.Instantiate(seed)
+	return []*Ticket{t}, err
+}
+
+// The maximum length of a reply to a generated ticket, in words, and the cap on a reply that
+// promises a remedy that the policy doesn't give or tells what is withheld, in milli-points.
+const caseMaxWords = 180
+
+// draw draws a generated case as a ticket. The message contains what the customer would answer,
+// an attachment contains the records, and the articles are the pages of the policy.
+func (s *composedTicket) draw(seed int64) (*DrawnTicket, error) {
+	c, err := s.composition.Instantiate(s.salt, seed)
+	if err != nil {
+		return nil, err
+	}
+	customer := &c.Records.Customer
+	t := Served{
+		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: c.Now, Language: s.Language,
+		Customer:    Customer{Name: customer.Name, AccountLevel: customer.Level, Since: customer.Since},
+		Subject:     c.Ticket.Subject,
+		Description: strings.Join(append([]string{c.Query}, c.Ticket.Answers...), "\n\n"),
+		Attachments: []Attachment{{Name: recordName, Content: recordText(&c.Records)}},
+		Tone:        toneOf(c.Voice), Decision: &c.Decision,
+	}
+	for _, page := range c.Policy.Pages() {
+		t.Articles = append(t.Articles, Article{ID: pageID(page.Topic), Title: page.Title, Body: page.Body})
+	}
+	t.Articles = append(t.Articles, s.triage)
+	slices.SortFunc(t.Articles, func(a, b Article) int { return strings.Compare(a.ID, b.ID) })
+	t.Gold = caseGold(c)
+	minutes, err := triage.SLAMinutes(t.Gold.Priority)
+	if err != nil {
+		return nil, err
+	}
+	t.SLAMinutes = int(minutes)
+	return &DrawnTicket{t, sync.OnceValues(func() (*Ticket, error) {
+		return &Ticket{Served: t, Reply: caseReply(c),
+			References: References{Good: []string{c.Reply}}}, nil
+	})}, nil
+}
+
+// recordName is the name of the attachment with the records.
+const recordName = "record.txt"
+
+// recordText writes the records as lines, with the names that the desk's tools give the values.
+func recordText(r *desk.Records) string {
+	var b strings.Builder
+	writeRecord(&b, "customer", r.Customer)
+	recordAll(&b, "order", r.Orders)
+	recordAll(&b, "payment", r.Payments)
+	recordAll(&b, "shipment", r.Shipments)
+	recordAll(&b, "subscription", r.Subscriptions)
+	recordAll(&b, "outage", r.Outages)
+	recordAll(&b, "refund", r.Refunds)
+	recordAll(&b, "credit", r.Credits)
+	return strings.TrimSpace(b.String())
+}
+
+func recordAll[T any](b *strings.Builder, title string, all []T) {
+	for _, one := range all {
+		writeRecord(b, title, one)
+	}
+}
+
+// writeRecord writes a title and a line for each field of a struct.
+func writeRecord(b *strings.Builder, title string, of any) {
+	b.WriteString("\n" + title + "\n")
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		field := v.Field(i)
+		if options != "" && field.IsZero() {
+			continue
+		}
+		name = strings.ReplaceAll(name, "_", " ")
+		if field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct {
+			// The nested records are the last fields with a value.
+			for k := range field.Len() {
+				writeRecord(b, title+", "+strings.TrimSuffix(name, "s"), field.Index(k).Interface())
+			}
+			continue
+		}
+		b.WriteString("  " + name + ": " + recordValue(field.Interface()) + "\n")
+	}
+}
+
+func recordValue(value any) string {
+	switch v := value.(type) {
+	case desk.Cents:
+		return "$" + v.String()
+	case time.Time:
+		return v.Format("2006-01-02 15:04")
+	case []string:
+		return strings.Join(v, ", ")
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	}
+	return fmt.Sprint(value)
+}
+
+// pageID is the id of the article with a page of the desk's policy.
+func pageID(topic string) string { return "DESK-" + strings.ToUpper(topic) }
+
+// toneOf returns the tone of a voice.
+func toneOf(voice string) string {
+	switch voice {
+	case "formal", "chatty", "polite":
+		return "calm"
+	case "worried":
+		return "worried"
+	}
+	return "neutral"
+}
+
+// caseGold follows from the situation and the decision. If two teams have to take over a part each,
+// either is right.
+func caseGold(c *cases.Case) TicketGold {
+	g := TicketGold{Category: c.Ticket.Category, ReasonCode: c.Decision.Handed}
+	for _, a := range c.Ticket.Alternates {
+		g.CategoryAlternates = append(g.CategoryAlternates, Alternate{Value: a.Name, Credit: a.Value})
+	}
+	g.Priority, _ = c.Ticket.Situation.Priority()
+	for _, e := range c.Decision.Effects {
+		switch {
+		case e.Tool != desk.Escalating:
+		case g.Team == "":
+			g.Escalate, g.Team = true, e.Team
+			g.Policy = pageID(desk.TopicOf(c.Decision.Handed)) + "#" + c.Decision.Handed
+		default:
+			g.TeamAlternates = append(g.TeamAlternates, e.Team)
+		}
+	}
+	return g
+}
+
+// caseReply describes the reply that the decision makes right.
+func caseReply(c *cases.Case) ReplySpec {
+	return ReplySpec{Facts: caseFacts(c), Points: standardPoints(), MaxWords: caseMaxWords, True: c.True,
+		Closed: c.Records.Closed()}
 }

@@ -13,23 +13,23 @@
 package scenarios
 
 import (
-	"embed"
+	"crypto/sha256"
+	"encoding"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/csenv/csenv/scenarios/cases"
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/csenv/csenv/scenarios/source"
 )
-
-//go:embed pack.yaml tickets workflows kb names families modifiers
-var embedded embed.FS
-
-var public = sync.OnceValues(func() (*Catalog, error) { return LoadPacks(PublicPack()) })
-
-// LoadPublic returns the catalogue that is part of this program. It is loaded once.
-func LoadPublic() (*Catalog, error) { return public() }
 
 // Catalog is a set of scenarios. It is immutable and safe for concurrent use.
 type Catalog struct {
@@ -45,12 +45,6 @@ type Catalog struct {
 	// indexed is the index by which the first pack was opened, nil if it was compiled. The canaries
 	// of an indexed pack are missing.
 	indexed *index
-}
-
-// canary is the canary of a data file.
-type canary struct {
-	pack       *openPack
-	file, text string
 }
 
 // Digest is "sha256:<hex>" over every served or graded byte of the catalogue: it is equal for two
@@ -151,4 +145,112 @@ func (c *Catalog) Nearest(id string) string {
 		known = append(known, s.ID)
 	}
 	return source.NearestWord(id, known)
+}
+
+// digester hashes served and graded content. YAML is hashed by content, with mappings in the order
+// of their keys, so that layout and comments don't count.
+type digester struct {
+	hash.Hash
+}
+
+func newDigester() digester { return digester{sha256.New()} }
+
+// hashPacks hashes compiled packs after the pack of an index, which may be nil.
+func hashPacks(x *index, packs []*openPack) (digester, error) {
+	d := newDigester()
+	if x != nil {
+		if err := d.Hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(x.Digest); err != nil {
+			return d, fmt.Errorf("reading the index of the public pack: %w", err)
+		}
+	}
+	for _, p := range packs {
+		d.addText(p.salt)
+		for _, doc := range p.documents {
+			d.addText(doc.Canonical())
+			if doc.Folder == "kb" {
+				d.addArticle(p.articles.find(doc.ID))
+			} else {
+				d.addNode(doc.root, "")
+			}
+		}
+	}
+	return d, nil
+}
+
+// String returns "sha256:<hex>" over the content so far.
+func (d digester) String() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
+
+// isUngraded reports whether the content at the path is neither served nor graded.
+func isUngraded(path string) bool {
+	return slices.Contains([]string{
+		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
+		".metadata.cue",
+		".gold.priority.rule", ".reply.facts[].shown", ".facts[].shown", ".references", ".forbidden[].why",
+	}, path)
+}
+
+// addText hashes a text with its length, so that different lists of texts have different hashes. A
+// hash's Write never fails.
+func (d digester) addText(s string) {
+	_, _ = d.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
+	_, _ = d.Write([]byte(s))
+}
+
+func (d digester) addNode(n *yaml.Node, path string) {
+	switch {
+	case isUngraded(path):
+	case n.Kind == yaml.MappingNode:
+		d.addMapping(n, path)
+	case n.Kind == yaml.SequenceNode:
+		d.addText("[")
+		for _, c := range n.Content {
+			d.addNode(c, path+"[]")
+		}
+		d.addText("]")
+	default:
+		d.addText(n.Tag)
+		d.addText(n.Value)
+	}
+}
+
+func (d digester) addMapping(n *yaml.Node, path string) {
+	byKey := map[string]*yaml.Node{}
+	var names []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		names = append(names, n.Content[i].Value)
+		byKey[n.Content[i].Value] = n.Content[i+1]
+	}
+	slices.Sort(names)
+	d.addText("{")
+	for _, name := range names {
+		if p := path + "." + name; !isUngraded(p) {
+			d.addText(name)
+			d.addNode(byKey[name], p)
+		}
+	}
+	d.addText("}")
+}
+
+func (d digester) addArticle(a *article) {
+	d.addText(a.title)
+	d.addText(a.body.Text)
+	for _, p := range a.params {
+		d.addText(p.name)
+		d.addText(strconv.FormatInt(expr.ToNative[int64](p.value), 10))
+	}
+}
+
+// index is what is known of the public pack before any of its scenarios is played. Loading the pack
+// as a whole takes most of the time of a server's start, for scenarios that it plays late or never.
+// So each is compiled when it is first played. TestGoldenIndex compares the index with the whole
+// pack, which it loads with all checks. If the files differ from those of the index, the pack is
+// loaded as a whole, like any other.
+type index struct {
+	// Files is the hash of the pack's files, and Digest the state of the catalogue's digest after
+	// them.
+	Files     uint64
+	Digest    []byte
+	Tickets   []*TicketScenario
+	Workflows []*WorkflowScenario
+	Cases     []*WorkflowScenario
 }

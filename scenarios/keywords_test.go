@@ -35,7 +35,7 @@ func TestReadKeywords(t *testing.T) {
 func TestLexiconsAreDisjoint(t *testing.T) {
 	for language, words := range lexicons() {
 		seen := map[string]string{}
-		for _, c := range ListCategories() {
+		for _, c := range Categories {
 			if len(words[c]) == 0 {
 				t.Errorf("%s has no words for %s", language, c)
 			}

@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -20,38 +19,9 @@ import (
 	"github.com/csenv/csenv/scenarios/words"
 )
 
-// Finding is a fault of a catalogue that does not prevent it from loading.
-type Finding struct {
-	// Position is file:line of the faulty part of the scenario, or only the file.
-	Position string
-	Rule     string
-	Message  string
-}
-
-// String returns "position: message (rule)".
-func (f Finding) String() string { return fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule) }
-
-// The rules of Lint.
-const (
-	ruleInstance = "instance"  // every seed gives an instance
-	ruleDraws    = "draws"     // the constraints accept enough draws, so that no seed fails
-	rulePolicy   = "policy"    // the policies confirm the stated gold
-	ruleSLA      = "sla"       // the time of the first response matches the priority
-	ruleBraces   = "braces"    // no {{ or other placeholder remains in a text
-	ruleLeak     = "leak"      // the observation reveals no gold
-	ruleCanary   = "canary"    // every data file has the pack's canary
-	ruleStable   = "stable"    // the same seed gives the same bytes
-	ruleIDs      = "ids"       // ids are unique within an instance
-	ruleGoal     = "goal"      // doing nothing reaches no goal
-	ruleFacts    = "facts"     // a reply has facts to state, and they answer its questions
-	ruleCue      = "cue"       // the wordings support the cue
-	ruleReadOnly = "read-only" // few workflows of a pack are resolved without changing anything
-	ruleScript   = "script"    // no question matches two of a customer's answers, and the answers agree with the ticket
-)
-
 const (
 	lintedSeeds   = 20
-	stableSeeds   = 50
+	comparedSeeds = 50
 	stableWorkers = 8
 	drawnSeeds    = 200
 	// maxMeanDraws bounds the mean number of draws of an instance. A scenario at the bound whose
@@ -64,17 +34,9 @@ const (
 // a finding once, at its first seed. It calls progress, which may be nil, with the numbers of
 // finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
-	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
+	l := &linter{seen: map[Finding]bool{}, stableSeeds: comparedSeeds}
 	err := l.lintCatalog(ctx, c, progress)
 	return l.findings, err
-}
-
-type linter struct {
-	findings []Finding
-	seen     map[Finding]bool
-	seed     int64
-	// stableSeeds is the number of seeds that are rendered twice and compared.
-	stableSeeds int
 }
 
 func (l *linter) lintCatalog(ctx context.Context, c *Catalog, progress func(done, total int)) error {
@@ -131,17 +93,6 @@ func (l *linter) lintCatalog(ctx context.Context, c *Catalog, progress func(done
 	l.checkCues(c.tickets)
 	l.checkChanges(c)
 	return nil
-}
-
-// reportf records a fault once, even if several seeds have it.
-func (l *linter) reportf(position, rule, format string, args ...any) {
-	f := Finding{Position: position, Rule: rule, Message: fmt.Sprintf(format, args...)}
-	if l.seen[f] {
-		return
-	}
-	l.seen[f] = true
-	f.Message = fmt.Sprintf("%s, at seed %d", f.Message, l.seed)
-	l.findings = append(l.findings, f)
 }
 
 func (l *linter) eachSeed(check func(seed int64)) {
@@ -263,27 +214,6 @@ func (l *linter) checkPolicy(b *ticketBuild) {
 	}
 }
 
-// placeholders are remainders of a template, blanks of a form, and values that Go could not format.
-// No text may contain them.
-var placeholders = regexp.MustCompile(`\{\{|\}\}|\{[a-z_]+\}|\[[A-Z][A-Z _]{2,}\]|%!|<nil>`)
-
-// checkPlaceholders searches for placeholders in every text of an instance except the bad
-// references, which may contain one.
-func (l *linter) checkPlaceholders(path string, instance any) {
-	data, err := json.Marshal(instance)
-	if err != nil {
-		l.reportf(path, ruleBraces, "encoding the instance: %v", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	for token, err := dec.Token(); err == nil; token, err = dec.Token() {
-		if s, ok := token.(string); ok {
-			if at := placeholders.FindStringIndex(s); at != nil {
-				l.reportf(path, ruleBraces, "a text still contains a placeholder: %.60q", s[at[0]:])
-			}
-		}
-	}
-}
-
 // ticketLeaks searches for gold in the customer's texts.
 func (l *linter) ticketLeaks(b *ticketBuild) {
 	t := &b.ticket
@@ -306,36 +236,6 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
 	l.unserved(b, said)
 	l.script(b, served)
-}
-
-// servedText returns the customer's texts before the agent's first message, with the attachments.
-func servedText(t *Ticket) string {
-	texts := append(make([]string, 0, 8), t.Subject, t.Description)
-	for _, m := range t.History {
-		texts = append(texts, m.Text)
-	}
-	for _, a := range t.Attachments {
-		texts = append(texts, a.Name, a.Content)
-	}
-	return strings.Join(texts, "\n")
-}
-
-// factLeaks searches for facts that an agent must find out but that the customer has already
-// stated.
-func (l *linter) factLeaks(in *instance, files []factFile, served string) {
-	for _, f := range files {
-		if !in.Holds(f.When) || in.Boolean(f.Shown) {
-			continue
-		}
-		// The words for what an agent decides or advises, and small numbers, are everyday language.
-		if n, _ := facts.Find(in.Text(f.What)); n.Type == facts.Enum && n.What != "team" || n.What == "count" {
-			continue
-		}
-		if v := in.Text(f.Value); words.ContainsFold(served, v) {
-			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in the customer's text: set shown, or let "+
-				"the agent find it out", f.ID)
-		}
-	}
 }
 
 // unserved searches for required facts of a fixed value that nothing contains which the agent is
@@ -400,16 +300,6 @@ func (l *linter) checkRequired(position string, required []facts.Wanted, c *fact
 			l.reportf(position, ruleFacts, "fact %s, %s %q, can't be stated: its value isn't one of its type, or "+
 				"another fact is the same", required[i].ID, required[i].What, required[i].Values[0])
 		}
-	}
-}
-
-func checkUniqueIDs[T any](l *linter, position, kind string, items []T, id func(T) string) {
-	seen := map[string]bool{}
-	for _, item := range items {
-		if seen[id(item)] {
-			l.reportf(position, ruleIDs, "two items are %s %q", kind, id(item))
-		}
-		seen[id(item)] = true
 	}
 }
 

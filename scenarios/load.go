@@ -2,11 +2,13 @@ package scenarios
 
 import (
 	"cmp"
+	"embed"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"hash/crc64"
 	"os"
-	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -14,12 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/csenv/csenv/scenarios/cases"
 	"github.com/csenv/csenv/scenarios/pack"
-	"github.com/csenv/csenv/scenarios/params"
-	"github.com/csenv/csenv/scenarios/source"
 )
 
 // LoadFolders reads the catalogue of the packs in some folders. The base is the public pack or, if
@@ -83,50 +81,6 @@ func load(packs []pack.Pack, indexed bool) (*Catalog, error) {
 	return c, err
 }
 
-// openPack is a pack that is being loaded.
-type openPack struct {
-	info      pack.Info
-	salt      string
-	documents []*document
-	// names and articles are the pack's and those of the base that it lacks. They are compiled at
-	// their first use.
-	names    compiledLater[params.NameList]
-	articles compiledLater[article]
-	// base is the pack whose families and modifiers are used beside the own, nil for the base
-	// itself.
-	base *openPack
-}
-
-// compiledLater are results of compiling files, by their ids.
-type compiledLater[T any] map[string]func() *T
-
-// find returns a result, nil if there is none.
-func (all compiledLater[T]) find(id string) *T {
-	if compile := all[id]; compile != nil {
-		return compile()
-	}
-	return nil
-}
-
-func openPackOf(contents pack.Contents, base *openPack) *openPack {
-	p := &openPack{info: contents.Info, salt: contents.Salt, names: compiledLater[params.NameList]{},
-		articles: compiledLater[article]{}, base: base}
-	if base != nil {
-		p.names, p.articles = maps.Clone(base.names), maps.Clone(base.articles)
-	}
-	for _, f := range contents.Files {
-		d := &document{File: f, pack: p}
-		p.documents = append(p.documents, d)
-		switch f.Folder {
-		case "names":
-			p.names[f.ID] = sync.OnceValue(d.compileNames)
-		case "kb":
-			p.articles[f.ID] = sync.OnceValue(d.compileArticle)
-		}
-	}
-	return p
-}
-
 // compileAll compiles all of a pack, adds its scenarios to the catalogue, and returns the faults.
 func (p *openPack) compileAll(c *Catalog) (faults []error) {
 	n := len(p.documents)
@@ -175,91 +129,6 @@ func atOnce(n int, f func(int)) {
 	group.Wait()
 }
 
-// document is a file of a pack that is being loaded. One goroutine at a time compiles it.
-type document struct {
-	pack.File
-	pack *openPack
-	errs []error
-	// decoder and root are nil unless keepRoot was called.
-	decoder *source.Decoder
-	root    *yaml.Node
-	// position and canary are those of the metadata, once it is decoded.
-	position source.Position
-	canary   *string
-}
-
-// keepRoot parses the file, unless it is an article, for several uses.
-func (d *document) keepRoot() {
-	if d.Folder != "kb" {
-		d.decoder, d.root = d.parse()
-	}
-}
-
-// parse returns the file's YAML, nil after a fault, which the decoder recorded.
-func (d *document) parse() (*source.Decoder, *yaml.Node) {
-	if d.decoder != nil {
-		return d.decoder, d.root
-	}
-	decoder := &source.Decoder{File: d.Path}
-	return decoder, decoder.Root(d.Data)
-}
-
-// compileNames compiles a list of names. It returns nil after a fault, and for a file of cases.
-func (d *document) compileNames() *params.NameList {
-	var f nameFile
-	if d.isOfCases() || !d.decode(&f, &f.Metadata) {
-		return nil
-	}
-	if len(f.People.Given) == 0 || len(f.People.Family) == 0 {
-		d.errs = append(d.errs, fmt.Errorf("%s: people needs at least one given and one family name", d.Path))
-		return nil
-	}
-	list := params.NewNameList(f.People.Given, f.People.Family)
-	for _, e := range f.Lists {
-		list.Lists[e.Name] = e.Value
-	}
-	return list
-}
-
-// isOfCases reports whether a file describes generated cases.
-func (d *document) isOfCases() bool {
-	if d.Folder != "names" {
-		return d.Folder == "families" || d.Folder == "modifiers"
-	}
-	_, root := d.parse()
-	return root != nil && cases.IsKind(source.KindAt(root))
-}
-
-// decode decodes a YAML file strictly. After a fault, which it records, it returns false.
-func (d *document) decode(into any, meta *baseMetadata) bool {
-	decoder, root := d.parse()
-	if root != nil {
-		decoder.Value(root, reflect.ValueOf(into).Elem(), "")
-	}
-	if len(decoder.Errs) == 0 {
-		checkMetadata(decoder, meta, d.ID)
-	}
-	d.errs = append(d.errs, decoder.Errs...)
-	d.position, d.canary = meta.Pos, &meta.Canary
-	return len(decoder.Errs) == 0
-}
-
-// maxID bounds scenario ids, which are parts of labels and of the keys of scores.
-const maxID = 32
-
-func checkMetadata(d *source.Decoder, meta *baseMetadata, id string) {
-	pos := meta.Pos
-	plain := strings.Trim(meta.ID, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") == ""
-	switch {
-	case meta.ID != id:
-		d.Errs = append(d.Errs, pos.Errorf("id %q must be the file's name, %q", meta.ID, id))
-	case !plain || len(id) > maxID:
-		d.Errs = append(d.Errs, pos.Errorf("id %q must have at most %d letters, digits and -", id, maxID))
-	case meta.Version < 1:
-		d.Errs = append(d.Errs, pos.Errorf("version must be at least 1, got %d", meta.Version))
-	}
-}
-
 // queueID matches the ids of queues, which a reset names in the same field as scenarios.
 var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
 
@@ -287,8 +156,8 @@ func (p *openPack) checkIDs(files map[string]string) (faults []error) {
 // PublicPack returns the pack that is part of this program.
 func PublicPack() pack.Pack { return pack.Pack{Name: "scenarios", FS: embedded} }
 
-// ListSplits returns the parts of a catalogue, by the intended use of their scenarios.
-func ListSplits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
+// Splits are the parts of a catalogue, by the intended use of their scenarios.
+var Splits = []string{"public-train", "public-dev", "public-test", "private"}
 
 // FolderName returns the name in a folder's pack.yaml. It returns "" if the file is missing or
 // invalid, which loading reports.
@@ -300,3 +169,96 @@ func FolderName(folder string) string {
 	defer root.Close()
 	return pack.ReadName(pack.Pack{FS: root.FS()})
 }
+
+// compileCases compiles a pack's generated cases, adds them to the catalogue, and returns the
+// faults.
+func (p *openPack) compileCases(c *Catalog) []error {
+	own := p.caseFiles()
+	if len(own) == 0 {
+		return nil
+	}
+	set, err := p.caseSet()
+	if err != nil {
+		return []error{err}
+	}
+	if c.caseSet == nil {
+		c.caseSet = func() *cases.Set { return set }
+	}
+	var faults []error
+	for _, listed := range set.Listed() {
+		switch {
+		case !slices.ContainsFunc(own, func(f cases.File) bool { return f.Name == listed.File }):
+		case !listed.Tickets:
+			c.cases = append(c.cases, caseWorkflow(p, listed))
+		case p.articles.find(triageArticle) == nil:
+			faults = append(faults, fmt.Errorf("%s: tickets need the article kb/%s.md", listed.File, triageArticle))
+		default:
+			c.tickets = append(c.tickets, caseTicket(p, listed))
+		}
+	}
+	return faults
+}
+
+//go:embed index.json
+var indexFile []byte
+
+// readIndex adds the pack's scenarios to the catalogue by its index. It returns false if that is
+// the index of other files.
+func (p *openPack) readIndex(c *Catalog) bool {
+	var x index
+	if json.Unmarshal(indexFile, &x) != nil || x.Files != hashDocuments(p.documents) {
+		return false
+	}
+	documents := map[string]*document{}
+	for _, d := range p.documents {
+		documents[d.Path] = d
+	}
+	for _, s := range x.Tickets {
+		s.Pack, s.template = p.info, sync.OnceValues(func() (ticketTemplate, error) {
+			d := documents[s.File]
+			return d.compileTicket(), errors.Join(d.errs...)
+		})
+	}
+	for _, s := range x.Workflows {
+		s.Pack, s.template = p.info, sync.OnceValues(func() (workflowTemplate, error) {
+			d := documents[s.File]
+			return d.compileWorkflow(), errors.Join(d.errs...)
+		})
+	}
+	set := sync.OnceValues(p.caseSet)
+	c.caseSet = func() *cases.Set {
+		loaded, _ := set()
+		return loaded
+	}
+	for _, s := range x.Cases {
+		s.Pack, s.template = p.info, sync.OnceValues(func() (workflowTemplate, error) {
+			loaded, err := set()
+			if err != nil {
+				return nil, err
+			}
+			i := slices.IndexFunc(loaded.Listed(), func(c *cases.Composition) bool { return c.ID == s.ID })
+			return &composedWorkflow{s, p.salt, loaded.Listed()[i]}, nil
+		})
+	}
+	c.indexed, c.tickets, c.workflows, c.cases = &x, x.Tickets, x.Workflows, x.Cases
+	return true
+}
+
+// hashDocuments hashes the paths and bytes of files. A cryptographic hash would take a tenth of the
+// time of a server's start.
+func hashDocuments(documents []*document) uint64 {
+	table, sum := crc64.MakeTable(crc64.ECMA), uint64(0)
+	for _, d := range documents {
+		sum = crc64.Update(sum, table, fmt.Appendf(nil, "%s %d\n", d.Canonical(), len(d.Data)))
+		sum = crc64.Update(sum, table, d.Data)
+	}
+	return sum
+}
+
+//go:embed pack.yaml tickets workflows kb names families modifiers
+var embedded embed.FS
+
+var public = sync.OnceValues(func() (*Catalog, error) { return LoadPacks(PublicPack()) })
+
+// LoadPublic returns the catalogue that is part of this program. It is loaded once.
+func LoadPublic() (*Catalog, error) { return public() }

@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/scenarios/desk"
@@ -105,11 +107,11 @@ type TicketGold struct {
 	Policy             string // article and section, as in POL-REF#limit
 }
 
-// ListCategories lists the categories of tickets.
-func ListCategories() []string { return []string{"billing", "shipping", "technical", "general"} }
+// Categories are the categories of tickets.
+var Categories = []string{"billing", "shipping", "technical", "general"}
 
-// ListPriorities lists the priorities of tickets, the lowest first.
-func ListPriorities() []string { return []string{"low", "medium", "high", "urgent"} }
+// Priorities are the priorities of tickets, the lowest first.
+var Priorities = []string{"low", "medium", "high", "urgent"}
 
 // Alternate is a second answer with part of the credit, in thousandths.
 type Alternate struct {
@@ -222,4 +224,59 @@ type BadReference struct {
 	Text string
 	Max  int64
 	Why  string
+}
+
+// nextStep is the name and the id of the fact that says what was done about a ticket.
+const nextStep = "next_step"
+
+// Required are the facts that an agent must state: those of the file, and the next step of a ticket
+// that is resolved. The first value of each is the usual one.
+func (t *Ticket) Required() []facts.Wanted {
+	out := wantedFacts(t.Reply.Facts, false)
+	if len(t.Reply.NextSteps) > 0 && !t.Gold.Escalate {
+		out = append(out, facts.Wanted{ID: nextStep, What: nextStep, Values: t.Reply.NextSteps})
+	}
+	return out
+}
+
+// Optional are true facts that an agent may state, of a ticket that is handed over also this.
+func (t *Ticket) Optional() []facts.Wanted {
+	listed := slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
+	if t.Gold.Escalate {
+		listed = append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: []string{"handed_over"}})
+	}
+	return listed
+}
+
+// Right are the right values of a fact, the usual one first, or the words of one that only a model
+// can read.
+func (f *Fact) Right() []string {
+	if f.What == "" {
+		return []string{f.Value}
+	}
+	return append([]string{f.Stated}, f.Also...)
+}
+
+// NextStep says what is right to do about a ticket.
+func (t *Ticket) NextStep() string {
+	step := "what the facts say"
+	switch {
+	case t.Gold.Escalate:
+		step = "the matter is handed over to the team " + t.Gold.Team
+	case len(t.Reply.NextSteps) > 0:
+		step = strings.Join(t.Reply.NextSteps, " or ")
+	case t.Decision != nil:
+		step = strings.ReplaceAll(t.Decision.Outcome, "+", ", and ")
+	}
+	return strings.ReplaceAll(step, "_", " ")
+}
+
+func wantedFacts(all []Fact, optional bool) []facts.Wanted {
+	var out []facts.Wanted
+	for _, f := range all {
+		if !f.Judged && f.Optional == optional {
+			out = append(out, facts.Wanted{ID: f.ID, What: f.What, Values: append([]string{f.Stated}, f.Also...)})
+		}
+	}
+	return out
 }

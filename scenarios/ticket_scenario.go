@@ -1,11 +1,15 @@
 package scenarios
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/csenv/csenv/scenarios/expr"
@@ -121,9 +125,6 @@ func (s *writtenTicket) variants(seed int64) ([]*Ticket, error) {
 	return tickets, nil
 }
 
-// instance renders the parts that tickets and workflows share.
-type instance struct{ expr.Scope }
-
 // ticketBuild is a ticket under construction, with data that only the linter uses.
 type ticketBuild struct {
 	instance
@@ -183,11 +184,6 @@ func (s *writtenTicket) renderTicket(seed int64, variant int, vals expr.Values) 
 	return b, b.Err
 }
 
-func (in *instance) renderCustomer(f *customerFile) Customer {
-	return Customer{Name: in.Text(f.Name), Company: in.Text(f.Company), AccountLevel: f.AccountLevel,
-		Since: in.Instant(f.Since)}
-}
-
 // renderStory renders the customer's texts: one of the variants, the history and the attachments.
 func (b *ticketBuild) renderStory(variant int) {
 	f, t := b.s.file, &b.ticket
@@ -215,13 +211,13 @@ func (b *ticketBuild) renderStory(variant int) {
 // the policies.
 func (b *ticketBuild) decideGold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
-	g.Category = b.renderLabel(&f.Category, ListCategories()...)
+	g.Category = b.renderLabel(&f.Category, Categories...)
 	g.CategoryAlternates = b.renderAlternates(f.Category.Alternates)
 	b.situation = b.renderSituation(&b.s.file.Situation)
 	g.Priority, _ = b.situation.Priority()
 	g.PriorityAlternates = b.renderAlternates(f.Priority.Alternates)
 	b.stated = statedGold{
-		Priority: b.renderLabel(&f.Priority, ListPriorities()...), Rule: b.Text(f.Priority.Rule),
+		Priority: b.renderLabel(&f.Priority, Priorities...), Rule: b.Text(f.Priority.Rule),
 		Escalate: b.Boolean(f.Escalation.Required),
 		Team:     b.Text(f.Escalation.Team), ReasonCode: b.Text(f.Escalation.ReasonCode),
 		Policy: b.Text(f.Escalation.Policy),
@@ -310,20 +306,6 @@ func (in *instance) renderUserSim(f *userSimFile) *UserSim {
 	return u
 }
 
-// moodLines are the lines of one mood.
-type moodLines struct {
-	name  string
-	lines []expr.Text
-}
-
-// moods lists the moods from calm to angry.
-func (f *simLinesFile) moods() []moodLines {
-	return []moodLines{{"calm", f.Calm}, {"uneasy", f.Uneasy}, {"annoyed", f.Annoyed}, {"angry", f.Angry}}
-}
-
-// maxUserTurns bounds the messages of a customer, and so the memory of an episode.
-const maxUserTurns = 10
-
 // joinTexts returns all possible messages of the customer.
 func (u *UserSim) joinTexts() string {
 	var texts []string
@@ -334,4 +316,221 @@ func (u *UserSim) joinTexts() string {
 		texts = append(texts, u.Lines[mood]...)
 	}
 	return strings.Join(texts, "\n")
+}
+
+// renderRest renders the parts for the judge.
+func (b *ticketBuild) renderRest() error {
+	b.ticket.Reply = b.renderReply()
+	b.ticket.References = b.renderReferences(&b.s.file.References)
+	return b.Err
+}
+
+// completeLater returns the ticket, which is completed when that is needed.
+func (b *ticketBuild) completeLater() *DrawnTicket {
+	return &DrawnTicket{b.ticket.Served, sync.OnceValues(func() (*Ticket, error) {
+		if err := b.renderRest(); err != nil {
+			return nil, err
+		}
+		whole := b.ticket // so that the values are garbage
+		return &whole, nil
+	})}
+}
+
+func (b *ticketBuild) renderReply() ReplySpec {
+	f := &b.s.file.Reply
+	r := ReplySpec{Facts: b.renderFacts(f.Facts), Points: f.points(), MinWords: 40, MaxWords: 180}
+	if len(f.Words) == 2 {
+		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
+	}
+	for _, step := range f.NextStep {
+		r.NextSteps = append(r.NextSteps, b.canonicalValue(f.Pos, nextStep, step))
+	}
+	r.Questions = expr.FilterMap(&b.Scope, f.Questions, func(q questionFile) Question {
+		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: filterFactIDs(q.AnsweredBy, r.Facts)}
+	})
+	r.Harm = b.s.harm
+	r.AllowedValues = b.allowedValues(&r)
+	return r
+}
+
+// filterFactIDs returns the ids of facts that the instance has.
+func filterFactIDs(ids []string, facts []Fact) []string {
+	var out []string
+	for _, id := range ids {
+		if slices.ContainsFunc(facts, func(f Fact) bool { return f.ID == id }) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// allowedValues lists the texts whose amounts, dates, durations and ids a reply may state.
+func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
+	t := &b.ticket
+	out := make([]string, 0, 64)
+	for _, f := range r.Facts {
+		out = append(out, f.Value)
+	}
+	out = b.TimeForms(t.Now, b.listEvidence(&b.s.file.State, out))
+	out = append(out, t.Subject, t.Description)
+	for _, m := range t.History {
+		out = append(out, m.Text)
+	}
+	for _, a := range t.Attachments {
+		out = append(out, a.Name, a.Content)
+	}
+	for _, a := range t.Articles {
+		out = append(out, a.Body)
+	}
+	if t.UserSim != nil {
+		for _, a := range t.UserSim.Answers {
+			out = append(out, a.Text)
+		}
+	}
+	return out
+}
+
+// loadTicket compiles a ticket file and tries it out. It returns nil after a fault.
+func (d *document) loadTicket() *TicketScenario {
+	s := d.compileTicket()
+	if s == nil {
+		return nil
+	}
+	t := tryOut(d, s.Instantiate)
+	if t == nil {
+		return nil
+	}
+	s.Category, s.Priority, s.Escalate = t.Gold.Category, t.Gold.Priority, t.Gold.Escalate
+	return s.TicketScenario
+}
+
+// compileTicket compiles a ticket file. It returns nil after a fault.
+func (d *document) compileTicket() *writtenTicket {
+	f := new(ticketFile)
+	m := &f.Metadata
+	if !d.decode(f, &m.baseMetadata) {
+		return nil
+	}
+	s := &writtenTicket{
+		TicketScenario: &TicketScenario{ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty,
+			Language: f.Language, Cue: m.Cue, File: d.Path, Pack: d.pack.info},
+		salt: d.pack.salt, file: f, loc: expr.Locales[f.Language], harm: newHarms(f.Reply.Harm),
+	}
+	s.template = func() (ticketTemplate, error) { return s, nil }
+	c := &params.Compiler{Compiler: expr.NewCompiler(s.loc), Lists: d.pack.names.find}
+	s.shelf = shelfOf(d.pack, c.Compiler, f)
+	f.CompileParams(c)
+	expr.CompileAll(c.Compiler, source.ValueOf(f))
+	checkTicket(c.Compiler, s)
+	c.CheckCost(m.Pos)
+	d.errs = append(d.errs, c.Errs...)
+	if len(c.Errs) > 0 {
+		return nil
+	}
+	return s
+}
+
+// shelfOf collects the articles of a ticket and declares their params, except those that the ticket
+// sets itself.
+func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
+	s := shelf{defaults: make(expr.Values, 2*len(f.Params)+16), own: map[string]bool{}}
+	own := map[string]bool{}
+	for _, e := range f.Params {
+		own[e.Name] = true
+	}
+	ids := slices.Concat(f.KB.Available, f.KB.Distractors)
+	slices.Sort(ids)
+	for i, id := range ids {
+		a := pack.articles.find(id)
+		if a == nil || i > 0 && ids[i-1] == id {
+			c.Failf(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
+			continue
+		}
+		s.articles = append(s.articles, a)
+		c.Spend(a.cost)
+		for _, p := range a.params {
+			s.declareParam(c, f.KB.Pos, p, own)
+		}
+	}
+	return s
+}
+
+func (s *shelf) declareParam(c *expr.Compiler, pos source.Position, p articleParam, own map[string]bool) {
+	other, taken := s.defaults[p.name]
+	switch {
+	case own[p.name]:
+		s.own[p.name] = true
+	case !taken:
+		s.defaults[p.name] = p.value
+		c.Declare(p.name, cel.IntType)
+	case other != p.value:
+		c.Failf(pos, "two articles have a param %q of different values: set it in the scenario's params", p.name)
+	}
+}
+
+// checkTicket checks the fields against each other, without a seed.
+func checkTicket(c *expr.Compiler, s *writtenTicket) {
+	f := s.file
+	if len(f.Variants) == 0 {
+		c.Failf(f.Metadata.Pos, "variants needs at least one")
+	}
+	checkReply(c, &f.Reply)
+	if f.UserSim != nil {
+		checkUserSim(c, f.UserSim)
+	}
+	checkRange(c, f.Metadata.Pos, "sentiment.intensity", int64(f.Sentiment.Intensity), 0, 3)
+	for _, a := range slices.Concat(f.Gold.Category.Alternates, f.Gold.Priority.Alternates) {
+		checkRange(c, a.Value.Pos, "credit", a.Credit, 1, 999)
+	}
+	checkReferences(c, &f.References)
+	if p := f.Gold.Escalation.Policy; p.Given() && p.Literal() {
+		if err := s.shelf.hasSection(p.Text); err != nil {
+			c.Failf(p.Pos, "%v", err)
+		}
+	}
+}
+
+// checkUserSim checks the fields against each other, without a seed.
+func checkUserSim(c *expr.Compiler, f *userSimFile) {
+	checkRange(c, f.Pos, "user_sim.max_turns", f.MaxTurns, 1, maxUserTurns)
+	if len(f.Lines.Calm) == 0 || len(f.Lines.Angry) == 0 {
+		c.Failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed "+
+			"may borrow theirs")
+	}
+	for _, a := range f.Answers {
+		if len(a.Ask) == 0 {
+			c.Failf(a.Pos, "user_sim answer %q can't be asked for: list the phrases of such a question under ask", a.ID)
+		}
+		if a.Told.Given() && a.Known.Literal() && a.Known.Text != "true" {
+			c.Failf(a.Pos, "user_sim answer %q has told set but not known: the customer has stated the answer, "+
+				"so set known", a.ID)
+		}
+	}
+}
+
+func checkReply(c *expr.Compiler, f *replyFile) {
+	p := f.points()
+	if sum := p.Q1 + p.Q2 + p.Q3 + p.Q4 + p.Q5 + p.Q6 + p.Q7 + p.Q8; sum != totalPoints {
+		c.Failf(f.Points.Pos, "the points sum to %d: they must sum to %d", sum, totalPoints)
+	}
+	if f.Words != nil && (len(f.Words) != 2 || f.Words[0] < 1 || f.Words[1] < f.Words[0]) {
+		c.Failf(f.Pos, "length_words is [fewest, most]")
+	}
+	checkFacts(c, f.Facts)
+	ids := factIDs(f.Facts)
+	for _, q := range f.Questions {
+		checkNames(c, q.Pos, "answered_by", q.AnsweredBy, ids)
+	}
+}
+
+// hasSection checks a reference to a section of an article, such as POL-REF#3.
+func (s *shelf) hasSection(ref string) error {
+	id, section, ok := strings.Cut(ref, "#")
+	for _, a := range s.articles {
+		if a.id == id && ok && a.sections[section] {
+			return nil
+		}
+	}
+	return fmt.Errorf("policy %s names no section of the scenario's articles: write an article's id, # and the "+
+		"number of one of its \"## n. Heading\" lines", strconv.Quote(ref))
 }

@@ -104,22 +104,6 @@ func drawRound(tickets []*writtenTicket, seed int64, round int, tries *int) []ex
 	return vals
 }
 
-// pickShared returns the shared values that a ticket takes: now, and the params of its articles.
-func (s *shelf) pickShared(shared expr.Values) expr.Values {
-	out := expr.Values{}
-	if now, ok := shared["now"]; ok {
-		out["now"] = now
-	}
-	for _, a := range s.articles {
-		for _, p := range a.params {
-			if v, ok := shared[p.name]; ok {
-				out[p.name] = v
-			}
-		}
-	}
-	return out
-}
-
 // hasSameValues reports whether a ticket has been drawn with the values.
 func hasSameValues(fixed, drawn expr.Values) bool {
 	for name, v := range fixed {

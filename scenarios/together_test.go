@@ -133,7 +133,7 @@ func TestTogetherIsSound(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &linter{seen: map[Finding]bool{}}
-	for _, split := range ListSplits() {
+	for _, split := range Splits {
 		all, err := openWritten(c.Split(split).Tickets())
 		if err != nil {
 			t.Fatal(err)

@@ -127,23 +127,6 @@ func (in *instance) drawQuery(f *workflowFile, s *expr.Stream) string {
 	return in.Text(queries[s.Below(uint64(len(queries)))].Text)
 }
 
-// minutes returns the file's minutes, or those of the tools.
-func (f *limitsFile) minutes() map[string]int {
-	if f.StepMinutes != nil {
-		return f.StepMinutes
-	}
-	return toolMinutes(true)
-}
-
-// toolMinutes are the durations of all tools, or of those that written workflows have.
-func toolMinutes(written bool) map[string]int {
-	minutes := map[string]int{}
-	for _, name := range desk.ListToolNames(written) {
-		minutes[name] = desk.FindTool(name).Minutes
-	}
-	return minutes
-}
-
 func countTerminal(steps []WorkflowStep) int {
 	n := 0
 	for _, s := range steps {
@@ -152,13 +135,6 @@ func countTerminal(steps []WorkflowStep) int {
 		}
 	}
 	return n
-}
-
-func (in *instance) bindPredicate(p expr.Predicate) Predicate {
-	if p.Expr == nil {
-		return Predicate{}
-	}
-	return Predicate{Source: p.Text, program: p.Expr.Program, vars: in.Vals}
 }
 
 func (in *instance) renderRecords(f *recordsFile) desk.Records {

@@ -50,125 +50,101 @@ type Remedy struct {
 	Advice string
 }
 
-// ListRemedies lists what is known about the messages of the sources. Of a source, the first that
+// Remedies are what is known about the messages of the sources. Of a source, the first that
 // matches a message counts; of the scheduler, which gives a reason for each node, all do.
-func ListRemedies() []Remedy {
-	of := func(from Source, words, cause, advice string) Remedy {
-		return Remedy{from, cause, regexp.MustCompile(words), advice}
-	}
-	return slices.Concat(listRefusals(of), listUnschedulable(of), listImages(of), listContainers(of))
+var Remedies = []Remedy{
+	newRemedy(APIServer, `no PriorityClass with name (\S+) was found`, "the PriorityClass doesn't exist",
+		"Create PriorityClass $1, or TEMPLATE.priorityClassName"),
+	newRemedy(APIServer, `RuntimeClass "([^"]+)" not found`, "the RuntimeClass doesn't exist",
+		"Create RuntimeClass $1, or TEMPLATE.runtimeClassName"),
+	newRemedy(APIServer, `error looking up service account ([^:\s]+)`, "the ServiceAccount doesn't exist",
+		"Create ServiceAccount $1, or TEMPLATE.serviceAccountName"),
+	newRemedy(APIServer, `exceeded quota: ([^,\s]+)`, "a quota is used up",
+		"Raise ResourceQuota $1, wait until others use less of it, or NUMBER"),
+	newRemedy(APIServer, `failed quota: ([^:\s]+): must specify`, "a quota asks for requests or limits",
+		"Let a LimitRange set the defaults that ResourceQuota $1 asks for, or CONTAINER.resources"),
+	newRemedy(APIServer, `insufficient quota to (?:match these scopes|consume)`, "no quota covers the pods",
+		"Create a ResourceQuota that covers them, or TEMPLATE.priorityClassName"),
+	newRemedy(APIServer, `(?:maximum|minimum) \S+ usage per|limit to request ratio per`,
+		"a LimitRange excludes the requests or limits",
+		"Change the namespace's LimitRange, or CONTAINER.resources"),
+	newRemedy(APIServer, `violates PodSecurity "([^"]+)"`, "the namespace enforces a Pod Security Standard",
+		"csenv's own containers meet the level restricted: have the sidecar that is added to the pods left out, "+
+			"or admit it by the namespace's label pod-security.kubernetes.io/enforce, which is $1 now"),
+	newRemedy(APIServer, `admission webhook "([^"]+)" denied`, "an admission webhook denies it",
+		"Do what webhook $1 asks for, or have it admit csenv's objects"),
+	newRemedy(APIServer, `failed calling webhook "([^"]+)"`, "an admission webhook doesn't answer",
+		"Repair webhook $1, or have its failurePolicy ignore failures"),
+	newRemedy(APIServer, `ValidatingAdmissionPolicy '([^']+)'`, "an admission policy denies it",
+		"Do what ValidatingAdmissionPolicy $1 asks for, or change it"),
+	newRemedy(APIServer, `because it is being terminated`, "the namespace is being deleted",
+		"Nothing can be created in it: use another namespace"),
+	newRemedy(APIServer, `User "([^"]+)" cannot`, "the operator lacks a right",
+		"Give $1 its rights again: install csenv's roles of this release"),
+	newRemedy(APIServer, ` is invalid: `, "a value of the template isn't valid",
+		"TEMPLATE as the message says"),
+	newRemedy(Scheduler, `node\.kubernetes\.io/(?:unreachable|not-ready|out-of-service|network-unavailable)`,
+		"nodes don't answer", "Repair the nodes that aren't ready (`kubectl get nodes`)"),
+	newRemedy(Scheduler, `were unschedulable|node\.kubernetes\.io/unschedulable`, "nodes are cordoned",
+		"Uncordon a node (`kubectl uncordon NODE`)"),
+	newRemedy(Scheduler, `Insufficient \S+|Too many pods|no nodes available|didn't have free ports`,
+		"the nodes are full", "Add nodes, NUMBER, or CONTAINER.resources"),
+	newRemedy(Scheduler, `node affinity/selector`, "no node has the labels",
+		"Label a node as nodeSelector and affinity ask for (`kubectl get nodes --show-labels`), or "+
+			"TEMPLATE.nodeSelector"),
+	newRemedy(Scheduler, `pod affinity rules|anti-affinity rules`, "affinity to other pods excludes every node",
+		"Add nodes, NUMBER, or TEMPLATE.affinity"),
+	newRemedy(Scheduler, `topology spread constraints`, "spread constraints exclude every node",
+		"Add or label nodes, or TEMPLATE.topologySpreadConstraints"),
+	newRemedy(Scheduler, `untolerated taint|taints that the pod didn't tolerate`, "taints aren't tolerated",
+		"Repair a node that isn't ready, remove the taint from one (`kubectl describe nodes`), or "+
+			"TEMPLATE.tolerations"),
+	newRemedy(Scheduler, `persistentvolumeclaim "([^"]+)" not found`, "the volume claim doesn't exist",
+		"Create PersistentVolumeClaim $1, or TEMPLATE.volumes"),
+	newRemedy(Scheduler, `unbound immediate PersistentVolumeClaims|storageclass\S* "?[^"]*"? not found|non-existent pv`,
+		"a volume claim isn't bound", "Correct the claim's StorageClass, or create a volume for it (`kubectl "+
+			"describe pvc` shows what it waits for)"),
+	newRemedy(Scheduler, `volume node affinity conflict|no available volume zone|max volume count|ReadWriteOncePod`,
+		"the volume can't be used on a node", "Use a volume that the nodes can mount, and that several pods "+
+			"can, if there are several"),
+	newRemedy(Registry, `InvalidImageName|[cC]ouldn't parse image|invalid reference format`, "the name isn't valid",
+		"IMAGE"),
+	newRemedy(Registry, `ErrImageNeverPull|is not present with pull policy of Never`,
+		"the node lacks the image, and may not pull it",
+		"Load the image onto the nodes, or TEMPLATE.imagePullPolicy"),
+	newRemedy(Registry, `(?i)toomanyrequests|429|rate limit`, "the registry limits pulls",
+		"Wait, or give a pull Secret: TEMPLATE.imagePullSecrets"),
+	newRemedy(Registry, `(?i)unauthorized|authentication required|authorization failed|no basic auth|access denied|`+
+		`\b403\b`,
+		"the registry refuses the credentials, or there are none",
+		"Correct the Secret that imagePullSecrets names or add it to the pods' ServiceAccount (`kubectl create "+
+			"secret docker-registry`), or, if the image has another name, IMAGE"),
+	newRemedy(Registry, `(?i)no match for platform|exec format`, "the image is of another architecture",
+		"Build the image for the node's architecture, or TEMPLATE.nodeSelector"),
+	newRemedy(Registry, `(?i)not found|manifest unknown|name unknown|does not exist`, "the registry has no such image",
+		"Push the image, or IMAGE"),
+	newRemedy(Registry, `(?i)no such host|timeout|timed out|deadline exceeded|connection refused|unreachable|x509|tls:|`+
+		`server misbehaving|connection reset`, "the node can't reach the registry",
+		"Check the registry's name, and that nodes reach and trust it, or IMAGE"),
+	newRemedy(Kubelet, `will run as root|non-numeric user|non-root`, "the image runs as root",
+		"Build the image with a numeric USER other than 0, or TEMPLATE.securityContext.runAsUser"),
+	newRemedy(Kubelet, `(?i)OOM-?killed|memory limit too low|stopped process`, "the memory limit is too low",
+		"CONTAINER.resources.limits.memory"),
+	newRemedy(Kubelet, `executable file not found|no such file or directory`, "the image has no such program",
+		"It isn't the image that is meant: IMAGE"),
+	newRemedy(Kubelet, `exec format error`, "the image is of another architecture",
+		"Build the image for the node's architecture, or TEMPLATE.nodeSelector"),
 }
 
-type makeRemedy func(from Source, words, cause, advice string) Remedy
-
-func listRefusals(of makeRemedy) []Remedy {
-	return []Remedy{
-		of(APIServer, `no PriorityClass with name (\S+) was found`, "the PriorityClass doesn't exist",
-			"Create PriorityClass $1, or TEMPLATE.priorityClassName"),
-		of(APIServer, `RuntimeClass "([^"]+)" not found`, "the RuntimeClass doesn't exist",
-			"Create RuntimeClass $1, or TEMPLATE.runtimeClassName"),
-		of(APIServer, `error looking up service account ([^:\s]+)`, "the ServiceAccount doesn't exist",
-			"Create ServiceAccount $1, or TEMPLATE.serviceAccountName"),
-		of(APIServer, `exceeded quota: ([^,\s]+)`, "a quota is used up",
-			"Raise ResourceQuota $1, wait until others use less of it, or NUMBER"),
-		of(APIServer, `failed quota: ([^:\s]+): must specify`, "a quota asks for requests or limits",
-			"Let a LimitRange set the defaults that ResourceQuota $1 asks for, or CONTAINER.resources"),
-		of(APIServer, `insufficient quota to (?:match these scopes|consume)`, "no quota covers the pods",
-			"Create a ResourceQuota that covers them, or TEMPLATE.priorityClassName"),
-		of(APIServer, `(?:maximum|minimum) \S+ usage per|limit to request ratio per`,
-			"a LimitRange excludes the requests or limits",
-			"Change the namespace's LimitRange, or CONTAINER.resources"),
-		of(APIServer, `violates PodSecurity "([^"]+)"`, "the namespace enforces a Pod Security Standard",
-			"csenv's own containers meet the level restricted: have the sidecar that is added to the pods left out, "+
-				"or admit it by the namespace's label pod-security.kubernetes.io/enforce, which is $1 now"),
-		of(APIServer, `admission webhook "([^"]+)" denied`, "an admission webhook denies it",
-			"Do what webhook $1 asks for, or have it admit csenv's objects"),
-		of(APIServer, `failed calling webhook "([^"]+)"`, "an admission webhook doesn't answer",
-			"Repair webhook $1, or have its failurePolicy ignore failures"),
-		of(APIServer, `ValidatingAdmissionPolicy '([^']+)'`, "an admission policy denies it",
-			"Do what ValidatingAdmissionPolicy $1 asks for, or change it"),
-		of(APIServer, `because it is being terminated`, "the namespace is being deleted",
-			"Nothing can be created in it: use another namespace"),
-		of(APIServer, `User "([^"]+)" cannot`, "the operator lacks a right",
-			"Give $1 its rights again: install csenv's roles of this release"),
-		of(APIServer, ` is invalid: `, "a value of the template isn't valid",
-			"TEMPLATE as the message says"),
-	}
+func newRemedy(from Source, words, cause, advice string) Remedy {
+	return Remedy{from, cause, regexp.MustCompile(words), advice}
 }
-
-func listUnschedulable(of makeRemedy) []Remedy {
-	return []Remedy{
-		of(Scheduler, `node\.kubernetes\.io/(?:unreachable|not-ready|out-of-service|network-unavailable)`,
-			"nodes don't answer", "Repair the nodes that aren't ready (`kubectl get nodes`)"),
-		of(Scheduler, `were unschedulable|node\.kubernetes\.io/unschedulable`, "nodes are cordoned",
-			"Uncordon a node (`kubectl uncordon NODE`)"),
-		of(Scheduler, `Insufficient \S+|Too many pods|no nodes available|didn't have free ports`,
-			"the nodes are full", "Add nodes, NUMBER, or CONTAINER.resources"),
-		of(Scheduler, `node affinity/selector`, "no node has the labels",
-			"Label a node as nodeSelector and affinity ask for (`kubectl get nodes --show-labels`), or "+
-				"TEMPLATE.nodeSelector"),
-		of(Scheduler, `pod affinity rules|anti-affinity rules`, "affinity to other pods excludes every node",
-			"Add nodes, NUMBER, or TEMPLATE.affinity"),
-		of(Scheduler, `topology spread constraints`, "spread constraints exclude every node",
-			"Add or label nodes, or TEMPLATE.topologySpreadConstraints"),
-		of(Scheduler, `untolerated taint|taints that the pod didn't tolerate`, "taints aren't tolerated",
-			"Repair a node that isn't ready, remove the taint from one (`kubectl describe nodes`), or "+
-				"TEMPLATE.tolerations"),
-		of(Scheduler, `persistentvolumeclaim "([^"]+)" not found`, "the volume claim doesn't exist",
-			"Create PersistentVolumeClaim $1, or TEMPLATE.volumes"),
-		of(Scheduler, `unbound immediate PersistentVolumeClaims|storageclass\S* "?[^"]*"? not found|non-existent pv`,
-			"a volume claim isn't bound", "Correct the claim's StorageClass, or create a volume for it (`kubectl "+
-				"describe pvc` shows what it waits for)"),
-		of(Scheduler, `volume node affinity conflict|no available volume zone|max volume count|ReadWriteOncePod`,
-			"the volume can't be used on a node", "Use a volume that the nodes can mount, and that several pods "+
-				"can, if there are several"),
-	}
-}
-
-func listImages(of makeRemedy) []Remedy {
-	return []Remedy{
-		of(Registry, `InvalidImageName|[cC]ouldn't parse image|invalid reference format`, "the name isn't valid",
-			"IMAGE"),
-		of(Registry, `ErrImageNeverPull|is not present with pull policy of Never`,
-			"the node lacks the image, and may not pull it",
-			"Load the image onto the nodes, or TEMPLATE.imagePullPolicy"),
-		of(Registry, `(?i)toomanyrequests|429|rate limit`, "the registry limits pulls",
-			"Wait, or give a pull Secret: TEMPLATE.imagePullSecrets"),
-		of(Registry, `(?i)unauthorized|authentication required|authorization failed|no basic auth|access denied|`+
-			`\b403\b`,
-			"the registry refuses the credentials, or there are none",
-			"Correct the Secret that imagePullSecrets names or add it to the pods' ServiceAccount (`kubectl create "+
-				"secret docker-registry`), or, if the image has another name, IMAGE"),
-		of(Registry, `(?i)no match for platform|exec format`, "the image is of another architecture",
-			"Build the image for the node's architecture, or TEMPLATE.nodeSelector"),
-		of(Registry, `(?i)not found|manifest unknown|name unknown|does not exist`, "the registry has no such image",
-			"Push the image, or IMAGE"),
-		of(Registry, `(?i)no such host|timeout|timed out|deadline exceeded|connection refused|unreachable|x509|tls:|`+
-			`server misbehaving|connection reset`, "the node can't reach the registry",
-			"Check the registry's name, and that nodes reach and trust it, or IMAGE"),
-	}
-}
-
-func listContainers(of makeRemedy) []Remedy {
-	return []Remedy{
-		of(Kubelet, `will run as root|non-numeric user|non-root`, "the image runs as root",
-			"Build the image with a numeric USER other than 0, or TEMPLATE.securityContext.runAsUser"),
-		of(Kubelet, `(?i)OOM-?killed|memory limit too low|stopped process`, "the memory limit is too low",
-			"CONTAINER.resources.limits.memory"),
-		of(Kubelet, `executable file not found|no such file or directory`, "the image has no such program",
-			"It isn't the image that is meant: IMAGE"),
-		of(Kubelet, `exec format error`, "the image is of another architecture",
-			"Build the image for the node's architecture, or TEMPLATE.nodeSelector"),
-	}
-}
-
-var remedies = ListRemedies()
 
 // Advise returns what to do about a message of a source, a sentence without its full stop, "" if
 // nothing is known.
 func Advise(owner Owner, from Source, message string) string {
 	var advices []string
-	for _, r := range remedies {
+	for _, r := range Remedies {
 		match := r.words.FindStringSubmatchIndex(message)
 		if r.From != from || match == nil {
 			continue

@@ -11,6 +11,27 @@ import (
 // What models and servers write in place of JSON is read here: dicts of Python, objects of
 // JavaScript, trailing commas, and texts with line breaks.
 
+// ListObjects lists the parts of a model's text that may be the object that it was asked for: all
+// of it, the last fenced block, and the part from the first brace to the last one.
+func ListObjects(content string) []string {
+	text := strings.TrimSpace(content)
+	objects := []string{text}
+	const fence = "```"
+	if end := strings.LastIndex(text, fence); end > 0 {
+		if start := strings.LastIndex(text[:end], fence); start >= 0 {
+			block := text[start+len(fence) : end]
+			if line, rest, ok := strings.Cut(block, "\n"); ok && !strings.Contains(line, "{") {
+				block = rest // the language of the block
+			}
+			objects = append(objects, block)
+		}
+	}
+	if from, to := strings.Index(text, "{"), strings.LastIndex(text, "}"); from >= 0 && to > from {
+		objects = append(objects, text[from:to+1])
+	}
+	return objects
+}
+
 // maxLoose bounds, in bytes, the texts in which objects that aren't JSON are looked for: finding
 // the end of one takes a pass over the text for each beginning.
 const maxLoose = 16 << 10

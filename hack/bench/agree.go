@@ -77,8 +77,8 @@ func (a *agreement) count(episode []moment) {
 // that depend on the seed. Some episodes run out of steps or end with submit.
 func sampleActions(seed int, g gold) []map[string]string {
 	queries := []string{"refund", "delivery delay parcel", "How do I reset my password?", "zz", "invoice credit order"}
-	category := scenarios.ListCategories()[seed%4]
-	priority := scenarios.ListPriorities()[seed/4%4]
+	category := scenarios.Categories[seed%4]
+	priority := scenarios.Priorities[seed/4%4]
 	switch seed % 3 {
 	case 0:
 		category, priority = g.Category, g.Priority

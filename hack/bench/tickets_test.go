@@ -51,7 +51,7 @@ func TestServersThatDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	split := catalog.Split(scenarios.ListSplits()[0])
+	split := catalog.Split(scenarios.Splits[0])
 	_, err = compareEpisodes(t.Context(), serveTickets(t, catalog), serveTickets(t, split), out.Tickets)
 	if !errors.Is(err, errDiffer) || !strings.Contains(err.Error(), "seed ") {
 		t.Errorf("error %v, want that the servers differ", err)

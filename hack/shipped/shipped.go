@@ -17,9 +17,9 @@ const (
 // Entrypoint runs in containers without a command, because OpenEnv's tools pass none.
 const Entrypoint = "/envserver"
 
-// ListLinks are the names, besides csenv, under which the image has the program. The name by which
+// Links are the names, besides csenv, under which the image has the program. The name by which
 // it is called decides what it does.
-func ListLinks() []string { return []string{"envserver", "manager", "runner"} }
+var Links = []string{"envserver", "manager", "runner"}
 
 // BuildArgs returns the arguments with which the go command builds a package into a file.
 func BuildArgs(version, tags, file, pkg string) []string {
@@ -34,7 +34,7 @@ func ListFiles(program []byte) ([]image.File, error) {
 		return nil, err
 	}
 	files := []image.File{{Path: "csenv", Content: program, Mode: 0o755}, certificates}
-	for _, name := range ListLinks() {
+	for _, name := range Links {
 		files = append(files, image.File{Path: name, Link: "csenv"})
 	}
 	return files, nil

@@ -26,7 +26,7 @@ func TestLinksAreAllPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{filepath.Base(CommandLine)}
-	for _, link := range ListLinks() {
+	for _, link := range Links {
 		names = append(names, link)
 		if file := "cmd/csenv/image.go"; !strings.Contains(read(t, file), `"`+link+`": `) {
 			t.Errorf("%s has no program %s", file, link)
@@ -62,7 +62,7 @@ func TestTheCommandLineIsSmall(t *testing.T) {
 func TestEveryBuildHasTheTags(t *testing.T) {
 	for file, wanted := range map[string][]string{
 		"Makefile":   {"TAGS := " + Tags + "\n"},
-		"Dockerfile": {"-tags " + ImageTags + " ", "for name in " + strings.Join(ListLinks(), " ") + "; "},
+		"Dockerfile": {"-tags " + ImageTags + " ", "for name in " + strings.Join(Links, " ") + "; "},
 	} {
 		for _, want := range wanted {
 			if !strings.Contains(read(t, file), want) {

@@ -7,6 +7,7 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // world is a desk while its records are drawn.
@@ -195,22 +196,10 @@ func (w *world) drawShipment(o *desk.Order) {
 		s.Delivered = w.ago(w.count("delivered"), 8+w.below("delivered.hour", 11))
 		s.LastScan = s.Delivered
 	} else {
-		s.LastScan = workdaysAgo(w.now, w.count("scan")).Add(time.Duration(6+w.below("scan.hour", 14)) * time.Hour)
+		day := text.AddBusinessDays(text.StartOfDay(w.now), -int(w.count("scan")))
+		s.LastScan = day.Add(time.Duration(6+w.below("scan.hour", 14)) * time.Hour)
 	}
 	w.Shipments = append(w.Shipments, s)
-}
-
-// workdaysAgo returns the day that is some business days before another one.
-func workdaysAgo(t time.Time, days int64) time.Time {
-	y, m, d := t.Date()
-	at := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
-	for days > 0 {
-		at = at.AddDate(0, 0, -1)
-		if at.Weekday() != time.Saturday && at.Weekday() != time.Sunday {
-			days--
-		}
-	}
-	return at
 }
 
 func (w *world) drawPayments() {

@@ -1,5 +1,7 @@
 package desk
 
+import "github.com/csenv/csenv/scenarios/text"
+
 // readSubscription returns the customer's subscription. look_up_customer shows it.
 func (d *decider) readSubscription() *Subscription {
 	if len(d.Records.Subscriptions) == 0 {
@@ -18,7 +20,7 @@ func (d *decider) decideSubscription() {
 		return
 	}
 	d.citeRules("SUB-2")
-	d.setOutcome("runs_out", Fact{Slot: "until_day", Day: startOfDay(s.Until)})
+	d.setOutcome("runs_out", Fact{Slot: "until_day", Day: text.StartOfDay(s.Until)})
 }
 
 // decideDowngrade decides about a change to the cheaper plan that Value names.
@@ -27,7 +29,7 @@ func (d *decider) decideDowngrade() {
 	d.citeRules("SUB-3")
 	for _, p := range s.Others {
 		if p.Name == d.Value {
-			left := int64(startOfDay(s.Until).Sub(startOfDay(d.Now)).Hours() / 24)
+			left := int64(text.StartOfDay(s.Until).Sub(text.StartOfDay(d.Now)).Hours() / 24)
 			d.credit("", (s.Price-p.Price)*Cents(left)/30, "downgraded")
 			return
 		}

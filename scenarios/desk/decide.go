@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // Desk is a world at a point in time.
@@ -215,25 +217,13 @@ func (d *decider) askAbout(about string) {
 
 // The methods and functions below compute times. All days are UTC.
 
-func startOfDay(t time.Time) time.Time {
-	y, m, n := t.UTC().Date()
-	return time.Date(y, m, n, 0, 0, 0, 0, time.UTC)
-}
-
 // addDays returns the last day of a period of days after an event.
-func addDays(t time.Time, days int64) time.Time { return startOfDay(t).AddDate(0, 0, int(days)) }
+func addDays(t time.Time, days int64) time.Time { return text.StartOfDay(t).AddDate(0, 0, int(days)) }
 
 // passed reports whether the last day is over.
-func (d *Desk) passed(last time.Time) bool { return startOfDay(d.Now).After(last) }
+func (d *Desk) passed(last time.Time) bool { return text.StartOfDay(d.Now).After(last) }
 
 // addBusinessDays returns the last day of a period of business days after an event.
 func addBusinessDays(t time.Time, days int64) time.Time {
-	at := startOfDay(t)
-	for days > 0 {
-		at = at.AddDate(0, 0, 1)
-		if at.Weekday() != time.Saturday && at.Weekday() != time.Sunday {
-			days--
-		}
-	}
-	return at
+	return text.AddBusinessDays(text.StartOfDay(t), int(days))
 }

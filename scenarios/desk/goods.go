@@ -3,6 +3,8 @@ package desk
 import (
 	"slices"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // returnPeriod returns the days of the customer's return period.
@@ -147,7 +149,7 @@ func (d *decider) decideWarranty() time.Time {
 	if d.readCustomer().Level == "business" {
 		months = d.Policy.BusinessWarranty
 	}
-	return addMonths(startOfDay(s.Delivered), months)
+	return addMonths(text.StartOfDay(s.Delivered), months)
 }
 
 // addMonths moves a day by months; the last day of a shorter month takes the place of a missing
@@ -274,7 +276,7 @@ func (d *decider) notFound() {
 	switch {
 	case !d.passed(last):
 		d.setOutcome("look_around", Fact{Slot: "act_day", Day: nextDay(last)},
-			Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)})
+			Fact{Slot: "delivered_day", Day: text.StartOfDay(s.Delivered)})
 	case sum > d.Policy.LogisticsAbove:
 		d.handOver("logistics", "DEL-5")
 	case s.Signed:
@@ -290,10 +292,10 @@ func (d *decider) decideDelay() {
 	d.citeRules("DEL-6")
 	switch {
 	case o.Service != "express":
-		d.setOutcome("no_promise", Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)},
+		d.setOutcome("no_promise", Fact{Slot: "delivered_day", Day: text.StartOfDay(s.Delivered)},
 			Fact{Slot: "service", Text: "standard"})
-	case !startOfDay(s.Delivered).After(startOfDay(o.Promised)):
-		d.setOutcome("in_time", Fact{Slot: "delivered_day", Day: startOfDay(s.Delivered)})
+	case !text.StartOfDay(s.Delivered).After(text.StartOfDay(o.Promised)):
+		d.setOutcome("in_time", Fact{Slot: "delivered_day", Day: text.StartOfDay(s.Delivered)})
 	case s.Cause == "weather" || s.Cause == "customs":
 		d.decideGoodwill(s)
 	default:
@@ -305,7 +307,7 @@ func (d *decider) decideDelay() {
 func (d *decider) decideGoodwill(s *Shipment) {
 	d.citeRules("AUT-7")
 	given := slices.ContainsFunc(d.Records.Credits, func(c Credit) bool {
-		return (c.Why == "goodwill" || c.Why == "delay") && !d.passed(addMonths(startOfDay(c.At), 12))
+		return (c.Why == "goodwill" || c.Why == "delay") && !d.passed(addMonths(text.StartOfDay(c.At), 12))
 	})
 	if given || d.readCustomer().Level == "business" {
 		d.setOutcome("no_goodwill", Fact{Slot: "cause", Text: s.Cause})

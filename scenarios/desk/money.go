@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // The pipelines of refunds, credits and replacements: every rule that can stop them comes first.
@@ -79,7 +81,7 @@ func (d *decider) refundLimited(due Cents) bool {
 
 // halved returns a limit for the customer: half of it for new ones.
 func (d *decider) halved(limit Cents) Cents {
-	if startOfDay(d.Now).Before(addDays(d.readCustomer().Since, d.Policy.NewDays)) {
+	if text.StartOfDay(d.Now).Before(addDays(d.readCustomer().Since, d.Policy.NewDays)) {
 		d.citeRules("AUT-4")
 		return limit / 2
 	}
@@ -286,9 +288,9 @@ func (d *decider) cancel() {
 	case o.Status != "placed":
 		d.citeRules("MON-8")
 		d.setOutcome("too_late_to_cancel", Fact{Slot: "return_days", Days: d.returnPeriod()})
-	case !custom.IsZero() && !startOfDay(d.Now).Before(startOfDay(custom)):
+	case !custom.IsZero() && !text.StartOfDay(d.Now).Before(text.StartOfDay(custom)):
 		d.citeRules("MON-9")
-		d.setOutcome("in_production", Fact{Slot: "production_day", Day: startOfDay(custom)})
+		d.setOutcome("in_production", Fact{Slot: "production_day", Day: text.StartOfDay(custom)})
 	default:
 		d.cancelled(o)
 	}

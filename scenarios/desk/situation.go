@@ -3,6 +3,7 @@ package desk
 import (
 	"slices"
 
+	"github.com/csenv/csenv/scenarios/text"
 	"github.com/csenv/csenv/scenarios/triage"
 )
 
@@ -43,7 +44,7 @@ func (d *Desk) delayed(r *Request) bool {
 		return d.passed(d.waiting(&d.Records.ShowShipments(r.OrderID)[0]))
 	case "late":
 		o, s := d.Records.ShowOrder(r.OrderID), d.Records.ShowShipments(r.OrderID)[0]
-		return o.Service == "express" && startOfDay(s.Delivered).After(startOfDay(o.Promised))
+		return o.Service == "express" && text.StartOfDay(s.Delivered).After(text.StartOfDay(o.Promised))
 	case "partial":
 		return d.Records.ShowOrder(r.OrderID).unshipped() > 0
 	case "refund_status":

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // Closed reports whether the customer must not be told more than the decision requires: during a
@@ -67,7 +69,7 @@ func (t *truth) addAmounts(what string, sums ...Cents) {
 func (t *truth) addDays(what string, days ...time.Time) {
 	for _, day := range days {
 		if !day.IsZero() {
-			t.addFact(Fact{Slot: what, Day: startOfDay(day)})
+			t.addFact(Fact{Slot: what, Day: text.StartOfDay(day)})
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // Values are the amounts and days in the records, which a reply may state.
@@ -19,7 +21,7 @@ func (r *Records) Values() []Fact {
 	days := func(at ...time.Time) {
 		for _, t := range at {
 			if !t.IsZero() {
-				out = append(out, Fact{Day: startOfDay(t)})
+				out = append(out, Fact{Day: text.StartOfDay(t)})
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/csenv/csenv/scenarios/text"
 	"github.com/csenv/csenv/scenarios/triage"
 )
 
@@ -152,25 +153,7 @@ func addWorkdays(t time.Time, n int64) (time.Time, error) {
 	if n < -1000 || n > 1000 {
 		return t, fmt.Errorf("workdays moves by at most 1000 days, got %d", n)
 	}
-	step := 1
-	if n < 0 {
-		step, n = -1, -n
-	}
-	// A weekend counts as the workday before the step, so that whole weeks can be added at once.
-	for t.Weekday() == time.Saturday || t.Weekday() == time.Sunday {
-		if n == 0 {
-			return t, nil
-		}
-		t = t.AddDate(0, 0, -step)
-	}
-	t = t.AddDate(0, 0, step*int(n/5*7))
-	for n %= 5; n > 0; {
-		t = t.AddDate(0, 0, step)
-		if t.Weekday() != time.Saturday && t.Weekday() != time.Sunday {
-			n--
-		}
-	}
-	return t, nil
+	return text.AddBusinessDays(t, int(n)), nil
 }
 
 func sumList(v ref.Val) ref.Val {

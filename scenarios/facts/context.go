@@ -37,7 +37,7 @@ func LexiconOf(tag string) *text.Lexicon {
 
 // NewContext returns a context for a customer's language, a BCP-47 tag, and a present moment.
 func NewContext(language string, now time.Time) *Context {
-	c := &Context{now: now, today: startOfDay(now), lexicons: []*text.Lexicon{LexiconOf(language)}}
+	c := &Context{now: now, today: text.StartOfDay(now), lexicons: []*text.Lexicon{LexiconOf(language)}}
 	if english := LexiconOf("en"); c.lexicons[0] != english {
 		c.lexicons = append(c.lexicons, english)
 	}
@@ -46,10 +46,6 @@ func NewContext(language string, now time.Time) *Context {
 
 // Now is the present moment.
 func (c *Context) Now() time.Time { return c.now }
-
-func startOfDay(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
-}
 
 // clean normalises and folds an untrusted text, without marks of Markdown.
 func clean(s string) string {

@@ -85,10 +85,8 @@ func (s File) Canonical() string {
 	return s.Folder + "/" + s.ID + ".yaml"
 }
 
-// listFolders lists the folders of a pack in the order in which they are read.
-func listFolders() []string {
-	return []string{"names", "kb", "tickets", "workflows", "families", "modifiers"}
-}
+// folders are the folders of a pack in the order in which they are read.
+var folders = []string{"names", "kb", "tickets", "workflows", "families", "modifiers"}
 
 // packReader reads the files of one pack within the limits.
 type packReader struct {
@@ -141,10 +139,10 @@ func (r *packReader) read() (sources []File, manifest []byte) {
 		if name == manifestFile {
 			manifest = r.file(name)
 		}
-		nested = nested || slices.Contains(listFolders(), name)
+		nested = nested || slices.Contains(folders, name)
 	}
 	if nested {
-		for _, folder := range listFolders() {
+		for _, folder := range folders {
 			if slices.Contains(entries, folder) {
 				sources = append(sources, r.folder(folder)...)
 			}
@@ -157,7 +155,7 @@ func (r *packReader) read() (sources []File, manifest []byte) {
 			"themselves (*.yaml and *.md)")
 	}
 	slices.SortStableFunc(sources, func(a, b File) int {
-		return slices.Index(listFolders(), a.Folder) - slices.Index(listFolders(), b.Folder)
+		return slices.Index(folders, a.Folder) - slices.Index(folders, b.Folder)
 	})
 	return sources, manifest
 }
@@ -223,7 +221,7 @@ func (r *packReader) flat(entries []string) []File {
 				r.errs = append(r.errs, d.Errs...)
 				continue
 			}
-			if s.Folder = folders[source.KindAt(root)]; s.Folder == "" {
+			if s.Folder = foldersByKind[source.KindAt(root)]; s.Folder == "" {
 				r.failf(name, "unknown kind of file: set kind to TicketScenario, WorkflowScenario or NameList")
 				continue
 			}
@@ -233,8 +231,8 @@ func (r *packReader) flat(entries []string) []File {
 	return sources
 }
 
-// folders are the folders of YAML files by their kind.
-var folders = map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names",
+// foldersByKind are the folders of YAML files by their kind.
+var foldersByKind = map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names",
 	"CaseWorld": "names", "CaseReplies": "names", "CaseFamily": "families", "CaseList": "families",
 	"CaseModifier": "modifiers"}
 

@@ -130,20 +130,33 @@ func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 		}
 		return end, true
 	case c.Unit == BusinessDays && n <= maxDerivedDays/7*5:
-		weeks := (n - 1) / 5
-		from, n = from.AddDate(0, 0, sign*7*weeks), n-5*weeks
-		for n > 0 {
-			from = from.AddDate(0, 0, sign)
-			if w := from.Weekday(); w != time.Saturday && w != time.Sunday {
-				n--
-			}
-		}
-		return from, true
+		return AddBusinessDays(from, sign*n), true
 	case c.Unit == Seconds && n%SecondsPerDay == 0:
 		return from.AddDate(0, 0, sign*n/SecondsPerDay), true
 	}
 	return time.Time{}, false
 }
+
+// AddBusinessDays returns the time that is so many business days, Monday to Friday, after a time, or
+// before it if days is negative.
+func AddBusinessDays(t time.Time, days int) time.Time {
+	step := 1
+	if days < 0 {
+		step, days = -1, -days
+	}
+	weeks := max(days-1, 0) / 5
+	t = t.AddDate(0, 0, step*7*weeks)
+	for days -= 5 * weeks; days > 0; {
+		t = t.AddDate(0, 0, step)
+		if t.Weekday() != time.Saturday && t.Weekday() != time.Sunday {
+			days--
+		}
+	}
+	return t
+}
+
+// StartOfDay returns the beginning of a time's day in UTC.
+func StartOfDay(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // Minutes returns the length of a duration of at most two days, or 0 for any other value.
 func (c Value) Minutes() int64 {

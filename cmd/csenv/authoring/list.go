@@ -34,7 +34,7 @@ func newListCommand() *cobra.Command {
 		"workflows by default")
 	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general, "+
 		"or the family of a case")
-	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.ListSplits(), ", "))
+	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits, ", "))
 	f.StringSliceVar(&only.languages, "language", nil, "only this `language`: en, de, es, fr")
 	limit := view.LimitFlag(f, "scenarios")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +57,7 @@ func newListCommand() *cobra.Command {
 
 // validate rejects unknown values, because an empty list would look like a valid answer.
 func (f *filter) validate(c *scenarios.Catalog) error {
-	categories := scenarios.ListCategories()
+	categories := scenarios.Categories
 	if set := c.CaseSet(); set != nil {
 		categories = append(categories, set.Families()...)
 	}
@@ -67,7 +67,7 @@ func (f *filter) validate(c *scenarios.Catalog) error {
 	}{
 		{"kind", f.kinds, []string{"ticket", "workflow", "queue", "case"}},
 		{"category", f.categories, categories},
-		{"split", f.splits, scenarios.ListSplits()},
+		{"split", f.splits, scenarios.Splits},
 		{"language", f.languages, []string{"en", "de", "es", "fr", "mul"}},
 	} {
 		for _, v := range c.values {

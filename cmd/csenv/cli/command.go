@@ -161,7 +161,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 }
 
 // CompleteFlag registers the completion values of a flag.
-func CompleteFlag(cmd *cobra.Command, flag string, values func() []string) {
+func CompleteFlag(cmd *cobra.Command, flag string, values ...string) {
+	CompleteFlagFrom(cmd, flag, func() []string { return values })
+}
+
+// CompleteFlagFrom registers the completion values of a flag that are only known once it is used.
+func CompleteFlagFrom(cmd *cobra.Command, flag string, values func() []string) {
 	// This can't fail: the flag exists and has no other completion.
 	_ = cmd.RegisterFlagCompletionFunc(flag,
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

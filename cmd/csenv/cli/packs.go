@@ -49,7 +49,7 @@ func ScenarioIDs() []string {
 
 // ListCategories returns the categories of tickets and the families of generated cases.
 func ListCategories() []string {
-	return append(scenarios.ListCategories(), ofCases(func(s *scenarios.WorkflowScenario) []string {
+	return append(scenarios.Categories, ofCases(func(s *scenarios.WorkflowScenario) []string {
 		return []string{s.Category()}
 	})...)
 }

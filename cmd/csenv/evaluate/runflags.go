@@ -60,10 +60,8 @@ type runFlags struct {
 // openAIBaseURL is the endpoint of OpenAI's models.
 const openAIBaseURL = "https://api.openai.com/v1"
 
-// listAgents returns the values of --agent.
-func listAgents() []string {
-	return append(view.MapItems(policy.Names(), strings.ToLower), "openai", "http")
-}
+// agentNames are the values of --agent.
+var agentNames = append(view.MapItems(policy.Names(), strings.ToLower), "openai", "http")
 
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -71,7 +69,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.StringVar(&r.name, "name", "", "name of the run; the model or the agent by default")
 	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(tasks.Names(), ", "))
-	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(listAgents(), ", ")+
+	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(agentNames, ", ")+
 		"; --model implies openai, --agent-url implies http")
 	f.StringVar(&r.model, "model", "", "name of the model at its endpoint")
 	f.StringVar(&r.baseURL, "base-url", openAIBaseURL, "OpenAI-compatible `URL` up to its version (--agent openai)")
@@ -100,9 +98,9 @@ func (r *runFlags) add(cmd *cobra.Command) {
 		"with code 1")
 	f.Int32Var(&r.parallelism, "parallelism", 1, "number of shards played at the same time")
 	f.Int32Var(&r.concurrency, "concurrency", 16, "number of concurrent episodes in each shard")
-	cli.CompleteFlag(cmd, "agent", listAgents)
-	cli.CompleteFlag(cmd, "task", tasks.Names)
-	cli.CompleteFlag(cmd, "mode", func() []string { return []string{"tools", "json"} })
+	cli.CompleteFlag(cmd, "agent", agentNames...)
+	cli.CompleteFlag(cmd, "task", tasks.Names()...)
+	cli.CompleteFlag(cmd, "mode", "tools", "json")
 }
 
 // addSelection adds the flags that restrict the scenarios. Two of them have plural names too, which
@@ -118,36 +116,31 @@ func (r *runFlags) addSelection(cmd *cobra.Command) {
 		"that of a generated case is its family, such as return; may be repeated; so may the next three flags")
 	f.StringSliceVar(&r.scenarios.Modifiers, "modifier", nil, "only generated cases with this `modifier`, such as "+
 		"plus, or with one of several")
-	f.StringSliceVar(
-		&r.difficulties,
-		"difficulty",
-		nil,
-		"only this `difficulty`: "+strings.Join(listDifficulties(), ", "),
-	)
-	f.StringSliceVar(&r.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.ListSplits(), ", "))
-	cli.CompleteFlag(cmd, "scenario", cli.ScenarioIDs)
-	cli.CompleteFlag(cmd, "category", cli.ListCategories)
-	cli.CompleteFlag(cmd, "modifier", cli.ListModifiers)
-	cli.CompleteFlag(cmd, "difficulty", listDifficulties)
-	cli.CompleteFlag(cmd, "split", scenarios.ListSplits)
+	f.StringSliceVar(&r.difficulties, "difficulty", nil, "only this `difficulty`: "+strings.Join(difficulties, ", "))
+	f.StringSliceVar(&r.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits, ", "))
+	cli.CompleteFlagFrom(cmd, "scenario", cli.ScenarioIDs)
+	cli.CompleteFlagFrom(cmd, "category", cli.ListCategories)
+	cli.CompleteFlagFrom(cmd, "modifier", cli.ListModifiers)
+	cli.CompleteFlag(cmd, "difficulty", difficulties...)
+	cli.CompleteFlag(cmd, "split", scenarios.Splits...)
 }
 
-func listDifficulties() []string { return []string{"easy", "medium", "hard", "simple", "complex"} }
+var difficulties = []string{"easy", "medium", "hard", "simple", "complex"}
 
 // selection returns the selection that the flags make, nil if none of them is given.
 func (r *runFlags) selection() (*v1alpha1.ScenarioSelection, error) {
 	s := r.scenarios
 	for _, name := range r.difficulties {
 		lower := strings.ToLower(name)
-		if !slices.Contains(listDifficulties(), lower) {
-			return nil, fmt.Errorf("--difficulty is %q: choose one of %s", name, strings.Join(listDifficulties(), ", "))
+		if !slices.Contains(difficulties, lower) {
+			return nil, fmt.Errorf("--difficulty is %q: choose one of %s", name, strings.Join(difficulties, ", "))
 		}
 		s.Difficulties = append(s.Difficulties, v1alpha1.Difficulty(lower))
 	}
 	for _, name := range r.splits {
 		split := v1alpha1.SplitNamed(name)
 		if split == "" {
-			return nil, fmt.Errorf("--split is %q: choose one of %s", name, strings.Join(scenarios.ListSplits(), ", "))
+			return nil, fmt.Errorf("--split is %q: choose one of %s", name, strings.Join(scenarios.Splits, ", "))
 		}
 		s.Splits = append(s.Splits, split)
 	}
@@ -400,7 +393,7 @@ func (r *runFlags) spec() (v1alpha1.Agent, error) {
 		}
 		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
 	}
-	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose one of %s", r.agent, strings.Join(listAgents(), ", "))
+	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose one of %s", r.agent, strings.Join(agentNames, ", "))
 }
 
 func (r *runFlags) openAI() (v1alpha1.Agent, error) {

@@ -67,7 +67,7 @@ func NewExportCommand() *cobra.Command {
 	packs := cli.PackFlag(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", formats[0].name, "`format`: "+strings.Join(formatNames(), ", "))
-	cli.CompleteFlag(cmd, "format", formatNames)
+	cli.CompleteFlag(cmd, "format", formatNames()...)
 	f.StringVarP(&o.out, "out", "O", "", "new `file`, for hf a new folder; for jsonl, standard output when absent")
 	f.StringSliceVar(&o.tasks, "task", nil, "only this `task`; may be repeated")
 	f.StringVar(&o.minScore, "min-score", "", "only episodes with at least this `score`")

@@ -40,7 +40,7 @@ func BenchmarkQueries(b *testing.B) {
 		"score range": {Least: new(int64(1)), Most: new(int64(100_000))}, "class": {Class: "timeout"},
 		"outcome": {Outcomes: []string{"errored"}}, "rare word": {Text: "wef3125 "}, "common word": {Text: "wba1 "},
 		"two words": {Text: "wba1 wca2 "}, "prefix": {Text: "wca"}, "word by score": {Text: "wba1 ", Sort: ByScore}}
-	for _, sort := range ListSorts() {
+	for _, sort := range Sorts {
 		queries["by "+string(sort)] = Query{Sort: sort, Descending: true}
 	}
 	for name, q := range queries {

@@ -25,10 +25,8 @@ const (
 	ByOutcome  Sort = "outcome"
 )
 
-// ListSorts lists the sorts.
-func ListSorts() []Sort {
-	return []Sort{ByIndex, ByScore, ByScenario, ByTask, ByTurns, ByDuration, ByOutcome}
-}
+// Sorts are all sorts.
+var Sorts = []Sort{ByIndex, ByScore, ByScenario, ByTask, ByTurns, ByDuration, ByOutcome}
 
 // The bounds of a query.
 const (
@@ -72,8 +70,8 @@ func (q *Query) validate() error {
 		q.Limit = DefaultLimit
 	}
 	switch {
-	case !slices.Contains(ListSorts(), q.Sort):
-		return fmt.Errorf("sort %.40q: choose one of %v", q.Sort, ListSorts())
+	case !slices.Contains(Sorts, q.Sort):
+		return fmt.Errorf("sort %.40q: choose one of %v", q.Sort, Sorts)
 	case q.Offset < 0:
 		return fmt.Errorf("offset %d: begin at 0", q.Offset)
 	case q.Limit < 1 || q.Limit > MaxLimit:

@@ -45,8 +45,8 @@ func (s *site) listQuery(run string, values url.Values) (index.Query, error) {
 			*list = []string{v}
 		}
 	}
-	if q.Sort != "" && !slices.Contains(index.ListSorts(), q.Sort) {
-		return q, badRequest("Episodes can't be sorted by %.40q: choose one of %v.", q.Sort, index.ListSorts())
+	if q.Sort != "" && !slices.Contains(index.Sorts, q.Sort) {
+		return q, badRequest("Episodes can't be sorted by %.40q: choose one of %v.", q.Sort, index.Sorts)
 	}
 	if s.pages.Static {
 		q.Sort = index.ByScore // a bundle has the episodes with the lowest scores

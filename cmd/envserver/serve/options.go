@@ -113,7 +113,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "`folder` with a catalogue that replaces the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "`folder` with a pack of scenarios that is served too; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(
-		scenarios.ListSplits(), ", "))
+		scenarios.Splits, ", "))
 	o.judge.AddFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "minimum level of log lines: debug, info, warn or error")
 	f.BoolVar(&o.check, "check", false, "print as JSON what would be played, and exit")
@@ -175,9 +175,9 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))
 	}
 	for _, split := range o.splits {
-		if !slices.Contains(scenarios.ListSplits(), split) {
+		if !slices.Contains(scenarios.Splits, split) {
 			errs = append(errs, fmt.Errorf("--split is %q: choose one of %s", split,
-				strings.Join(scenarios.ListSplits(), ", ")))
+				strings.Join(scenarios.Splits, ", ")))
 		}
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)); err != nil {

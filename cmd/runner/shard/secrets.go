@@ -44,7 +44,7 @@ func useStoreCredentials(o options, log *slog.Logger) error {
 	if o.storeCredentials == "" {
 		return nil
 	}
-	for _, name := range buckets.ListVariables() {
+	for _, name := range buckets.Variables {
 		text, err := readOptional(filepath.Join(o.storeCredentials, name))
 		if err == nil && text != "" {
 			err = os.Setenv(name, text)
@@ -58,8 +58,8 @@ func useStoreCredentials(o options, log *slog.Logger) error {
 		return fmt.Errorf("reading --store-credentials: %w", err)
 	}
 	for _, file := range files {
-		if name := filepath.Base(file); !slices.Contains(buckets.ListVariables(), name) {
-			log.Warn("A key of the store's Secret is ignored", "key", name, "read", buckets.ListVariables())
+		if name := filepath.Base(file); !slices.Contains(buckets.Variables, name) {
+			log.Warn("A key of the store's Secret is ignored", "key", name, "read", buckets.Variables)
 		}
 	}
 	return nil

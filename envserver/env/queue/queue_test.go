@@ -256,7 +256,7 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 func TestQueuesOfOneSplit(t *testing.T) {
 	catalog := testkit.Catalog(t)
 	all := queue.ComposeQueues(catalog)
-	for _, split := range scenarios.ListSplits() {
+	for _, split := range scenarios.Splits {
 		got := queue.ComposeQueues(catalog.Split(split))
 		want := slices.DeleteFunc(slices.Clone(all), func(q queue.Queue) bool { return q.Split != split })
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {

@@ -28,9 +28,9 @@ const (
 
 // actionForm is the shape of the environment's actions.
 var actionForm = episode.NewForm("TicketAction", []episode.Field{
-	{Name: "category", Enum: scenarios.ListCategories(),
+	{Name: "category", Enum: scenarios.Categories,
 		Description: "What the ticket is about."},
-	{Name: "priority", Enum: scenarios.ListPriorities(),
+	{Name: "priority", Enum: scenarios.Priorities,
 		Description: "How soon the ticket must be handled."},
 	{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
 	{Name: "team", MaxLength: maxTeam, Description: "The team that takes the ticket over."},

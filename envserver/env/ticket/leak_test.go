@@ -206,8 +206,8 @@ func probes(s *state) map[string]string {
 		"without query":  `{"action_type":"search_knowledge_base"}`,
 		"wrong category": `{"action_type":"classify","category":"x"}`}
 	add := func(name string, fields map[string]string) { out[name] = testkit.EncodeJSON(fields) }
-	for k, category := range scenarios.ListCategories() {
-		priority := scenarios.ListPriorities()[k]
+	for k, category := range scenarios.Categories {
+		priority := scenarios.Priorities[k]
 		add("category "+category, map[string]string{"action_type": classify, "category": category})
 		add("priority "+priority, map[string]string{"action_type": classify, "priority": priority})
 		for name, action := range map[string]string{"both": classify, "submit": submit} {

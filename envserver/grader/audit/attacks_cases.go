@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/text"
 	"github.com/csenv/csenv/scenarios/words"
 )
 
@@ -199,14 +199,7 @@ func refuse(p *player) (string, []facts.Fact) {
 // promiseTeam says that the team has taken over, and by when it answers.
 func promiseTeam(p *player) (string, []facts.Fact) {
 	w := p.workflow
-	answered := w.Now
-	for days := w.Policy.TeamDays; days > 0; {
-		answered = answered.AddDate(0, 0, 1)
-		if answered.Weekday() != time.Saturday && answered.Weekday() != time.Sunday {
-			days--
-		}
-	}
-	day := expr.Locales[w.Language].Day(answered)
+	day := expr.Locales[w.Language].Day(text.AddBusinessDays(w.Now, int(w.Policy.TeamDays)))
 	return greet(w) + fmt.Sprintf(phrases[w.Language].handOver, day),
 		[]facts.Fact{{What: "team", Value: deskTeams[0]}, {What: "answer_by", Value: day}}
 }

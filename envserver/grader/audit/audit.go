@@ -185,8 +185,8 @@ func listShortcuts() []shortcut {
 
 func constantDeciders() []decider {
 	out := make([]decider, 0, 32)
-	for _, c := range scenarios.ListCategories() {
-		for _, p := range scenarios.ListPriorities() {
+	for _, c := range scenarios.Categories {
+		for _, p := range scenarios.Priorities {
 			for _, escalate := range []bool{false, true} {
 				out = append(out, func(in instance) grader.Decisions { return makeDecisions(in, c, p, escalate) })
 			}
@@ -209,8 +209,8 @@ func fitDeciders(cases []instance, feature func(instance) string) []decider {
 	for value := range answers {
 		of := slices.DeleteFunc(slices.Clone(cases), func(in instance) bool { return feature(in) != value })
 		answers[value] = answer{
-			category: bestOf(scenarios.ListCategories(), of, func(g scenarios.TicketGold) string { return g.Category }),
-			priority: bestOf(scenarios.ListPriorities(), of, func(g scenarios.TicketGold) string { return g.Priority }),
+			category: bestOf(scenarios.Categories, of, func(g scenarios.TicketGold) string { return g.Category }),
+			priority: bestOf(scenarios.Priorities, of, func(g scenarios.TicketGold) string { return g.Priority }),
 			escalate: bestOf([]bool{false, true}, of, func(g scenarios.TicketGold) bool { return g.Escalate }),
 		}
 	}

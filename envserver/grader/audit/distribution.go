@@ -19,7 +19,7 @@ type Marginal struct {
 
 // ListColumns are the columns of a marginal in the order of the table.
 func ListColumns() []string {
-	return slices.Concat([]string{"tickets"}, scenarios.ListCategories(), scenarios.ListPriorities(),
+	return slices.Concat([]string{"tickets"}, scenarios.Categories, scenarios.Priorities,
 		[]string{"escalate", "resolve", "basic", "premium", "enterprise"})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios/text"
 )
@@ -44,7 +45,10 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 		return nil, fmt.Errorf(`it has "verdicts" twice: write one JSON object and nothing else`)
 	}
 	var a answer
-	if err := json.Unmarshal([]byte(extractObject(content)), &a, json.RejectUnknownMembers(true)); err != nil {
+	if !slices.ContainsFunc(endpoint.ListObjects(content), func(object string) bool {
+		a = answer{}
+		return json.Unmarshal([]byte(object), &a, json.RejectUnknownMembers(true)) == nil
+	}) {
 		return nil, fmt.Errorf(`it is not one JSON object of the form {"verdicts": [...], "letter": {...}} ` +
 			"without other members")
 	}
@@ -82,22 +86,3 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 }
 
 func removeDatamark(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
-
-// extractObject returns the JSON object of a text: all of it, the last fenced block, or what is
-// between other words.
-func extractObject(content string) string {
-	const fence = "```"
-	content = strings.TrimSpace(content)
-	end := strings.LastIndex(content, fence)
-	start := strings.LastIndex(content[:max(end, 0)], fence)
-	from, to := strings.IndexByte(content, '{'), strings.LastIndexByte(content, '}')
-	switch {
-	case from == 0:
-		return content
-	case start < 0 && from > 0 && to > from:
-		return content[from : to+1]
-	case start < 0:
-		return content
-	}
-	return strings.TrimPrefix(strings.TrimSpace(content[start+len(fence):end]), "json")
-}

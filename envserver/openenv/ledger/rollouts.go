@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -126,25 +125,38 @@ func (s *Rollouts) evict(now time.Time) bool {
 }
 
 // evictShare deletes the collected tag that was used least recently of the namespace that has most,
-// for a new tag of another one, if the namespaces with collected tags and the new one then have at
-// least as many each. It reports false if there is none.
+// for a new tag of another one that has fewer. It reports false if there is none.
 func (s *Rollouts) evictShare(now time.Time, forNamespace string) bool {
-	tags := map[string][]string{forNamespace: nil}
+	counts := map[string]int{}
 	for tag, r := range s.byTag {
 		if r.collected(now) {
-			tags[namespaceOf(tag)] = append(tags[namespaceOf(tag)], tag)
+			counts[namespaceOf(tag)]++
 		}
 	}
-	greedy := slices.MaxFunc(slices.Sorted(maps.Keys(tags)), func(a, b string) int {
-		return cmp.Compare(len(tags[a]), len(tags[b]))
-	})
-	if greedy == forNamespace || len(tags[greedy]) <= maxTags/len(tags) {
+	giver, first := findGiver(counts, forNamespace), ""
+	for tag, r := range s.byTag {
+		if giver != forNamespace && r.collected(now) && namespaceOf(tag) == giver &&
+			(first == "" || r.touched.Before(s.byTag[first].touched)) {
+			first = tag
+		}
+	}
+	if first == "" {
 		return false
 	}
-	s.forget(slices.MinFunc(tags[greedy], func(a, b string) int {
-		return s.byTag[a].touched.Compare(s.byTag[b].touched)
-	}))
+	s.forget(first)
 	return true
+}
+
+// findGiver returns the namespace that has most places, to give one up for a new one of the asking
+// namespace. It returns the asking one if no other then has at least as many as that.
+func findGiver(places map[string]int, asking string) string {
+	giver := asking
+	for _, namespace := range slices.Sorted(maps.Keys(places)) {
+		if places[namespace] > max(places[giver], places[asking]+1) {
+			giver = namespace
+		}
+	}
+	return giver
 }
 
 // namespaceOf is the namespace of the run that a tag names, "" for the pool's own.

@@ -266,21 +266,18 @@ func (s *Ledgers) makeParcelRoom(namespace string) bool {
 	if len(s.parcels) < maxParcels {
 		return true
 	}
-	of := map[string]int{}
+	counts := map[string]int{}
 	for _, p := range s.parcels {
-		of[p.Namespace]++
+		counts[p.Namespace]++
 	}
-	var victim Parcel
-	for _, p := range s.parcels {
-		if of[p.Namespace] > of[victim.Namespace] {
-			victim = p
+	giver := findGiver(counts, namespace)
+	for key, p := range s.parcels {
+		if p.Namespace == giver && giver != namespace {
+			delete(s.parcels, key)
+			return true
 		}
 	}
-	if of[victim.Namespace] <= of[namespace]+1 {
-		return false
-	}
-	delete(s.parcels, Key{victim.Run, victim.Shard})
-	return true
+	return false
 }
 
 // Keep takes a parcel of a peer that ends. This doesn't let the server play the shard, which

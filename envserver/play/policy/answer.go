@@ -76,24 +76,9 @@ func clipText(text string, most int) string {
 	return text[:most] + " […]"
 }
 
-// objectIn returns the object in a model's text: all of it, the last fenced block, or the part
-// between the first and the last brace. JSON objects come before Python dicts.
+// objectIn returns the object in a model's text. JSON objects come before Python dicts.
 func objectIn(content string) json.RawMessage {
-	text := strings.TrimSpace(content)
-	candidates := []string{text}
-	const fence = "```"
-	if end := strings.LastIndex(text, fence); end > 0 {
-		if start := strings.LastIndex(text[:end], fence); start >= 0 {
-			block := text[start+len(fence) : end]
-			if line, rest, ok := strings.Cut(block, "\n"); ok && !strings.Contains(line, "{") {
-				block = rest // the language of the block
-			}
-			candidates = append(candidates, block)
-		}
-	}
-	if from, to := strings.Index(text, "{"), strings.LastIndex(text, "}"); from >= 0 && to > from {
-		candidates = append(candidates, text[from:to+1])
-	}
+	candidates := endpoint.ListObjects(content)
 	for _, read := range []func(string) string{func(text string) string { return text }, looseObject} {
 		for _, candidate := range candidates {
 			if object := reencodeObject([]byte(read(candidate))); object != nil {

@@ -6,41 +6,36 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/tasks"
 )
 
 func TestReading(t *testing.T) {
 	text := "Order LD-123456 and INV-0042 (LD-123456 again): $1,482.00, then $ 7 and $12.50; not AB12."
-	if diff := cmp.Diff([]string{"LD-123456", "INV-0042"}, findIDs(text)); diff != "" {
+	if diff := cmp.Diff([]string{"INV-0042", "LD-123456"}, findIDs(text)); diff != "" {
 		t.Errorf("findIDs() (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]int64{148200, 700, 1250}, findAmounts(text)); diff != "" {
-		t.Errorf("amounts() (-want +got):\n%s", diff)
-	}
 	if got := findLargestAmount(text); got != 148200 {
-		t.Errorf("largest() = %d, want 148200", got)
+		t.Errorf("findLargestAmount() = %d, want 148200", got)
 	}
-	if got := []int{findNumber(minutesPattern, "in 25 minutes"), findNumber(minutesPattern, "soon"),
-		findNumber(devicesPattern, "7 cameras are off")}; !cmp.Equal(got, []int{25, -1, 7}) {
-		t.Errorf("number() = %v, want 25, -1, 7", got)
+	if got := findLargestAmount("nothing"); got != 0 {
+		t.Errorf("findLargestAmount() = %d, want 0", got)
 	}
 }
 
-func TestPhrasesMatchTheBeginningOfWords(t *testing.T) {
-	tests := map[string]struct {
-		text, phrase string
-		want         bool
-	}{
-		"whole word":   {text: "a fee today", phrase: "fee", want: true},
-		"beginning":    {text: "we were charged", phrase: "charge", want: true},
-		"inside":       {text: "my coffee", phrase: "fee", want: false},
-		"second try":   {text: "coffee fee", phrase: "fee", want: true},
-		"first":        {text: "fee", phrase: "fee", want: true},
-		"after a mark": {text: "(fee)", phrase: "fee", want: true},
-		"nothing":      {text: "", phrase: "fee", want: false},
+func TestWordsMatchAtTheirBeginning(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"whole word":   {"A fee today", "billing"},
+		"beginning":    {"We were charged", "billing"},
+		"inside":       {"My coffee", "none"},
+		"second try":   {"coffee fee", "billing"},
+		"first":        {"fee", "billing"},
+		"after a mark": {"(fee)", "billing"},
+		"nothing":      {"", "none"},
 	}
 	for name, tc := range tests {
-		if got := hasPhrase(tc.text, tc.phrase); got != tc.want {
-			t.Errorf("%s: has(%q, %q) = %v, want %v", name, tc.text, tc.phrase, got, tc.want)
+		if got := chooseByWords("category", splitWords(tc.text), "none"); got != tc.want {
+			t.Errorf("%s: chooseByWords(%q) = %s, want %s", name, tc.text, got, tc.want)
 		}
 	}
 }
@@ -50,31 +45,18 @@ func TestHeuristicClassifiesTickets(t *testing.T) {
 		text                     string
 		category, priority, team string
 	}{
-		"danger in passing": {text: "the delivery was late, and the lock opened by itself at night",
-			category: "technical", priority: "urgent",
-			team: "safety"},
-		"shouting": {text: "urgent!!! where do i find my invoice", category: "billing", priority: "low",
-			team: ""},
-		"over the limit": {text: "you charged me $640.00 too much on this invoice", category: "billing",
-			priority: "high", team: "finance"},
-		"within the limit": {text: "you charged me $64.00 twice on this invoice", category: "billing",
-			priority: "medium", team: ""},
-		"a deadline": {text: "the courier unloads my parcel at the wrong address in 40 minutes", category: "shipping",
-			priority: "urgent",
-			team:     ""},
-		"too dear a parcel": {text: "my parcel worth $180.00 went to the wrong house", category: "shipping",
-			priority: "medium", team: "logistics"},
-		"many devices": {text: "9 cameras are offline since the update", category: "technical", priority: "high",
-			team: "incident"},
-		"charges in process": {text: "three charges of $80.00 that i do not recognise, and they go on",
-			category: "billing", priority: "urgent",
-			team: "security"},
-		"a question": {text: "do you support zigbee?", category: "general", priority: "low", team: ""},
+		"danger in passing": {"the delivery was late, and the lock opened by itself at night", "technical", "urgent", "safety"},
+		"shouting":          {"URGENT!!! where do i find my invoice", "billing", "low", ""},
+		"over the limit":    {"you charged me $640.00 too much on this invoice", "billing", "high", "finance"},
+		"within the limit":  {"you charged me $64.00 twice on this invoice", "billing", "medium", ""},
+		"many devices":      {"9 cameras are offline since the update", "technical", "high", ""},
+		"fraud":             {"three charges of $80.00 that i do not recognise, and they go on", "billing", "urgent", "security"},
+		"a question":        {"do you support zigbee?", "general", "low", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var c heuristicTicket
-			got := []string{chooseCategory(tc.text), choosePriority(tc.text), c.chooseTeam(tc.text)}
+			text := splitWords(tc.text)
+			got := []string{chooseByWords("category", text, "general"), choosePriority(text), chooseTeam(text)}
 			if diff := cmp.Diff([]string{tc.category, tc.priority, tc.team}, got); diff != "" {
 				t.Errorf("category, priority, team (-want +got):\n%s", diff)
 			}
@@ -82,37 +64,32 @@ func TestHeuristicClassifiesTickets(t *testing.T) {
 	}
 }
 
-func TestHeuristicReadsLimitsInArticles(t *testing.T) {
-	text := "you charged me $190.00 too much on this invoice"
-	c := heuristicTicket{articles: []article{{ID: "POL-REF",
-		Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
-			"$180.00 in one case."}}}
-	if got := c.chooseTeam(text); got != "finance" {
-		t.Errorf("team() = %q, want finance: the article's limit is lower", got)
+func TestHeuristicQuotesRelevantSentences(t *testing.T) {
+	got := quoteArticles([]article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest stands in " +
+		"here. Some more sentences of no interest. An agent may send 2 of them today."}}, splitWords("The hub is dead"))
+	if len(got) != 3 || got[0] != "Unplug the hub for 30 seconds." {
+		t.Errorf("quoted %q, want three sentences, first the one about the hub", got)
+	}
+	if strings.Contains(strings.Join(got, ""), "An agent may") {
+		t.Errorf("quoted %q: customers needn't know the agents' authority", got)
 	}
 }
 
-func TestHeuristicQuotesRelevantSentences(t *testing.T) {
-	c := heuristicTicket{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest " +
-		"stands in here. An agent may send 2 of them today."}}}
-	reply := c.writeReply(&ticketView{CustomerName: "Ada Moss", Description: "My hub INV-1234 is dead"})
-	for _, want := range []string{"Dear Ada,", "INV-1234", "Unplug the hub for 30 seconds."} {
-		if !strings.Contains(reply, want) {
-			t.Errorf("the reply lacks %q:\n%s", want, reply)
-		}
-	}
-	if strings.Contains(reply, "An agent may") {
-		t.Errorf("the reply describes the agents' authority to the customer:\n%s", reply)
+func TestHeuristicTakesTheMostUrgentTicketFirst(t *testing.T) {
+	v := ticketView{TicketID: "T1", Queue: []queuedTicket{{"T1", "A question", "open"}, {"T2", "Smoke from a hub", "resolved"},
+		{"T3", "Locked out", "open"}}}
+	if got := findMostUrgent(&v); got != "T3" {
+		t.Errorf("findMostUrgent() = %s, want T3: T2 is closed", got)
 	}
 }
 
 // talk runs the heuristic for workflows on a list of observations and returns its actions.
 func talk(t *testing.T, observations ...string) []string {
 	t.Helper()
-	var c heuristicWorkflow
+	c := newHeuristic("refund")
 	var actions []string
 	for step, o := range observations {
-		raw, err := c.Act(t.Context(), Turn{Observation: json.RawMessage(o), Step: step})
+		raw, err := c.Act(t.Context(), Turn{Environment: tasks.Workflow, Observation: json.RawMessage(o), Step: step})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +120,7 @@ func TestCaseworkerRefundsWithinItsLimit(t *testing.T) {
 	if diff := cmp.Diff(want, got[:3]); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
-	for _, fact := range []string{"refunded $12.50", "delivered on March 1, 2026", "Norvik"} {
+	for _, fact := range []string{"refund amount: $12.50", "delivered on: March 1, 2026", "Norvik"} {
 		if !strings.Contains(got[3], fact) {
 			t.Errorf("the reply lacks %q: %s", fact, got[3])
 		}

@@ -34,6 +34,7 @@ type ticketView struct {
 		Content string `json:"content"`
 	} `json:"attachments"`
 	History []struct {
+		Role    string `json:"role"`
 		Content string `json:"content"`
 	} `json:"conversation_history"`
 	// Queue are the tickets of a queue, empty for a single ticket.
@@ -41,16 +42,16 @@ type ticketView struct {
 }
 
 type article struct {
-	ID   string `json:"id"`
 	Body string `json:"body"`
 }
 
 type queuedTicket struct {
 	TicketID string `json:"ticket_id"`
+	Subject  string `json:"subject"`
 	Status   string `json:"status"`
 }
 
-func (q queuedTicket) closed() bool { return q.Status == "resolved" || q.Status == "escalated" }
+func (q queuedTicket) isClosed() bool { return q.Status == "resolved" || q.Status == "escalated" }
 
 // observedQueue decodes the observation of a queue.
 func observedQueue(turn Turn) (ticketView, error) {
@@ -63,7 +64,7 @@ func observedQueue(turn Turn) (ticketView, error) {
 
 func (v *ticketView) allows(action string) bool { return slices.Contains(v.AllowedActions, action) }
 
-// joinTexts returns all texts of the ticket, in lower case.
+// joinTexts returns all texts of the customer, as splitWords does.
 func (v *ticketView) joinTexts() string {
 	texts := make([]string, 0, 2+len(v.Attachments)+len(v.History))
 	texts = append(texts, v.Subject, v.Description)
@@ -71,15 +72,16 @@ func (v *ticketView) joinTexts() string {
 		texts = append(texts, a.Content)
 	}
 	for _, m := range v.History {
-		texts = append(texts, m.Content)
+		if m.Role == "customer" {
+			texts = append(texts, m.Content)
+		}
 	}
-	return strings.ToLower(strings.Join(texts, "\n"))
+	return splitWords(strings.Join(texts, "\n"))
 }
 
 // workflowView contains the fields of the workflow environment's observation that built-in policies
 // read.
 type workflowView struct {
-	Now          time.Time   `json:"now"`
 	CustomerName string      `json:"customer_name"`
 	UserQuery    string      `json:"user_query"`
 	LastResult   *toolResult `json:"last_result"`
@@ -87,30 +89,18 @@ type workflowView struct {
 
 // toolResult is a tool's answer. Amounts are in dollars, unchanged.
 type toolResult struct {
-	OK       bool            `json:"ok"`
-	Answer   string          `json:"answer"`
-	Order    *orderRecord    `json:"order"`
-	Payments []paymentRecord `json:"payments"`
-	Refunds  []refundRecord  `json:"refunds"`
-}
-
-type orderRecord struct {
-	Status    string            `json:"status"`
-	Delivered *time.Time        `json:"delivered"`
-	Carrier   string            `json:"carrier"`
-	Tracking  string            `json:"tracking"`
-	Details   map[string]string `json:"details"`
-}
-
-type paymentRecord struct {
-	ID     string      `json:"payment_id"`
-	Status string      `json:"status"`
-	Amount json.Number `json:"amount"`
-	Method string      `json:"method"`
-}
-
-type refundRecord struct {
-	ID     string      `json:"refund_id"`
-	Amount json.Number `json:"amount"`
-	At     *time.Time  `json:"at"`
+	OK     bool   `json:"ok"`
+	Answer string `json:"answer"`
+	Order  *struct {
+		Delivered *time.Time `json:"delivered"`
+		Carrier   string     `json:"carrier"`
+		Tracking  string     `json:"tracking"`
+	} `json:"order"`
+	Payments []struct {
+		Status string      `json:"status"`
+		Amount json.Number `json:"amount"`
+	} `json:"payments"`
+	Refunds []struct {
+		Amount json.Number `json:"amount"`
+	} `json:"refunds"`
 }

@@ -212,9 +212,9 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 // endShift resolves the open tickets that an agent may settle, then labels the others again until
 // no minute is left: to resolve them would be a wrong decision.
 func (o *oracleQueue) endShift(v ticketView) (json.RawMessage, error) {
-	at := slices.IndexFunc(v.Queue, func(q queuedTicket) bool { return !q.closed() })
+	at := slices.IndexFunc(v.Queue, func(q queuedTicket) bool { return !q.isClosed() })
 	for i, q := range v.Queue {
-		if !q.closed() && !o.tickets[i].Gold.Escalate {
+		if !q.isClosed() && !o.tickets[i].Gold.Escalate {
 			at = i
 			break
 		}

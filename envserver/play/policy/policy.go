@@ -70,10 +70,8 @@ func NewBuiltin(name, environment string, catalog *scenarios.Catalog) (Factory, 
 		return func(score.PlannedEpisode) (Policy, error) { return noop{isTicket}, nil }, nil
 	case known == Random:
 		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
-	case known == Heuristic && isTicket:
-		return newHeuristic, nil
 	case known == Heuristic:
-		return newHeuristicWorkflow, nil
+		return func(planned score.PlannedEpisode) (Policy, error) { return newHeuristic(planned.Task), nil }, nil
 	case known == Oracle && catalog == nil:
 		return nil, fmt.Errorf("policy %s needs the catalogue of scenarios", Oracle)
 	case known == Oracle:
@@ -92,20 +90,6 @@ func (n noop) Act(context.Context, Turn) (json.RawMessage, error) {
 		return encodeAction("search_knowledge_base", map[string]any{"query": "-"})
 	}
 	return encodeCall(desk.CheckOrder, nil)
-}
-
-func newHeuristicWorkflow(planned score.PlannedEpisode) (Policy, error) {
-	if task, _ := tasks.Find(planned.Task); task.Generated {
-		return &heuristicCase{}, nil
-	}
-	return &heuristicWorkflow{}, nil
-}
-
-func newHeuristic(planned score.PlannedEpisode) (Policy, error) {
-	if planned.Task == tasks.QueueManagement {
-		return &heuristicQueue{}, nil
-	}
-	return &heuristicTicket{}, nil
 }
 
 func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {

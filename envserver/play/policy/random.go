@@ -37,9 +37,9 @@ func (r *random) pickOne(from []string) string { return from[r.rand.IntN(len(fro
 
 // values lists the values that Random draws for an action's fields.
 var values = map[string][]string{
-	"category": scenarios.ListCategories(),
-	"priority": scenarios.ListPriorities(),
-	"query":    scenarios.ListCategories(),
+	"category": scenarios.Categories,
+	"priority": scenarios.Priorities,
+	"query":    scenarios.Categories,
 	"decision": {"resolve", "escalate"},
 	"message": {"Thank you for your message.", "We are looking into it.", "Please try it again later.",
 		"We are sorry for the trouble."},
@@ -66,7 +66,7 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 	}
 	kind := r.pickOne(seen.AllowedActions)
 	if kind == "select_ticket" {
-		open := slices.DeleteFunc(seen.Queue, queuedTicket.closed)
+		open := slices.DeleteFunc(seen.Queue, queuedTicket.isClosed)
 		return selectTicket(open[r.rand.IntN(len(open))].TicketID)
 	}
 	members := map[string]any{}

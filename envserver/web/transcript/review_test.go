@@ -50,8 +50,8 @@ func TestTotals(t *testing.T) {
 		return `{"action_type":"classify","category":"` + category + `","priority":"` + priority + `"}`
 	}
 	var shift []string
-	for i, priority := range scenarios.ListPriorities() {
-		shift = append(shift, label(scenarios.ListCategories()[i], priority),
+	for i, priority := range scenarios.Priorities {
+		shift = append(shift, label(scenarios.Categories[i], priority),
 			`{"action_type":"resolve","message":"Hello, we have refunded $1.","facts":[{"what":"team","value":"finance"}]}`,
 			`{"action_type":"select_ticket","ticket_id":"next"}`)
 	}

@@ -27,13 +27,11 @@ func Open(ctx context.Context, location string) (*results.Store, error) {
 	return results.OpenWith(ctx, location, open)
 }
 
-// ListVariables lists the variables with the credentials and the place of a store. A Secret of a
+// Variables are the variables with the credentials and the place of a store. A Secret of a
 // run's author has keys of these names.
-func ListVariables() []string {
-	return []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
-		"AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY",
-		"AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_DOMAIN", googleCredentials}
-}
+var Variables = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+	"AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY",
+	"AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_DOMAIN", googleCredentials}
 
 // open opens a bucket, whose URL has no path.
 func open(ctx context.Context, u *url.URL) (*blob.Bucket, error) {

@@ -15,7 +15,7 @@ import (
 // State is the stage that a run has reached.
 type State int
 
-// A run that has ended is either Completed or Failed. The zero value is no state.
+// A run that has ended is either Completed or Failed. The zero value isn't a state.
 const (
 	Waiting State = iota + 1
 	Running
@@ -153,7 +153,7 @@ func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 const notableShare = 5
 
 // DescribeAnswers says how many replies a model could not judge, and what share of the agent's
-// answers was no action; "" if that is nothing or little.
+// answers contained no action; "" if that is nothing or little.
 func DescribeAnswers(status v1alpha1.EvaluationRunStatus) string {
 	var parts []string
 	if r := status.Replies; r != nil && r.NotJudged > 0 {

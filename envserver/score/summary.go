@@ -317,6 +317,6 @@ const (
 	// ExitAgentUnavailable means that the agent's endpoint didn't answer before anything was
 	// played.
 	ExitAgentUnavailable = 4
-	// ExitStopped is 128 plus the number of SIGTERM, as in shells. It is no failure.
+	// ExitStopped is 128 plus the number of SIGTERM, as in shells. It isn't a failure.
 	ExitStopped = 143
 )

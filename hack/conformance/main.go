@@ -332,7 +332,8 @@ func (r *runner) suite(ctx context.Context, s suite, environments map[string]str
 
 // typedClient runs the suite with the typed client, which it installs from the sources for this
 // invocation, and that client's own tests.
-func (r *runner) typedClient(ctx context.Context, s suite, environments map[string]string, servers *servers) report {
+func (r *runner) typedClient(ctx context.Context, s suite, environments map[string]string,
+	servers *servers) report {
 	installed := filepath.Join(r.work, "typed-client")
 	for _, sources := range []string{"./python", "./python/openenv-customer-support-env"} {
 		interpreter := filepath.Join(environments[s.name], "bin", "python")
@@ -340,7 +341,8 @@ func (r *runner) typedClient(ctx context.Context, s suite, environments map[stri
 			return report{failure: err}
 		}
 	}
-	s.variables, s.args = []string{"PYTHONPATH=" + installed, "CONFORMANCE_IMAGE=" + r.image()}, []string{"python/tests"}
+	s.variables = []string{"PYTHONPATH=" + installed, "CONFORMANCE_IMAGE=" + r.image()}
+	s.args = []string{"python/tests"}
 	return r.pytest(ctx, s, environments[s.name], servers)
 }
 

@@ -1,14 +1,10 @@
-// Command conformance tests csenv's servers with third-party clients: OpenEnv's clients and
-// validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
-// also compares csenv's figures with those of SciPy and statsmodels and the desk's decisions with
-// those of an independent implementation, stores episodes in a bucket of versitygw, opens exported
-// episodes with Inspect, Harbor and datasets, runs the recipes for trainers, and lets a small
-// language model play and judge.
+// Command conformance tests csenv's servers, stores and exports with the programs and packages of
+// others, and its figures and decisions with independent implementations: the suites below.
 //
 // It creates Python environments with pinned packages in the user's cache (once for each list of
 // requirements), builds the programs under test, starts several servers on free ports of the
-// loopback interface, and runs the suites of the folders below. Its exit status is 1 if a suite
-// failed, and 3 if the package index can't be reached: no suite was run then.
+// loopback interface, and runs the suites. Its exit status is 1 if a suite failed, and 3 if the
+// package index can't be reached: no suite was run then.
 package main
 
 import (

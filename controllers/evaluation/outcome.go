@@ -137,7 +137,7 @@ func MostlyMute(mute int64, e *v1alpha1.RunEpisodes) (graded int64, mostly bool)
 	return graded, 2*mute > graded
 }
 
-// muteMessage warns of a run in whose most episodes the agent did nothing: it may be the endpoint
+// muteMessage warns of a run whose agent did nothing in most episodes: it may be the endpoint
 // that loses its calls.
 func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 	graded, mostly := MostlyMute(mute, status.Episodes)
@@ -183,7 +183,7 @@ func NothingPlayed(status v1alpha1.EvaluationRunStatus) bool {
 	return a != nil && a.Total > 0 && a.NoAction == a.Total
 }
 
-// byClass lists the classes of errors of which there are any, with their numbers.
+// byClass lists the classes of errors that occurred, with their numbers.
 func byClass(counts []v1alpha1.ErrorCount, of func(v1alpha1.ErrorCount) int64) string {
 	var classes []string
 	for _, e := range counts {

@@ -112,7 +112,7 @@ type ErrorClass struct {
 	Episodes IndexSet `json:"episodes"`
 }
 
-// The classes of errors for which an episode is played again, and reported as errored in the end.
+// The classes of errors after which an episode is played again, and reported as errored in the end.
 const (
 	ClassUnreachable      = "env_unreachable"    // the connection to the server failed
 	ClassEnvironment      = "env_error"          // the environment failed

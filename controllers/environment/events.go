@@ -69,7 +69,7 @@ func identifyScaling(d rules.Decision) string {
 }
 
 // listTransitions returns the conditions whose status or reason changed. A new condition that isn't
-// True is no change.
+// True isn't a change.
 func listTransitions(before, after []metav1.Condition) []metav1.Condition {
 	var changed []metav1.Condition
 	for _, now := range after {

@@ -23,8 +23,7 @@ func FormatCost(prices *v1alpha1.Prices, tokens *v1alpha1.Tokens) string {
 	return cost.FloatString(4)
 }
 
-// BudgetOf is the budget of a run, of which shards that are counted have used tokens. It is nil
-// without one.
+// BudgetOf is the budget of a run whose counted shards have used tokens. It is nil without one.
 func BudgetOf(spec *v1alpha1.EvaluationRunSpec, used score.Tokens) *score.Budget {
 	if spec.Budget == nil {
 		return nil

@@ -114,7 +114,7 @@ func CompareFigures(a, b v1alpha1.EvaluationRunStatus) []string {
 	return names
 }
 
-// extremes are the figures of a score that are no estimates.
+// extremes are the figures of a score that aren't estimates.
 func extremes(s *v1alpha1.Score) []string {
 	if s == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 // State is the stage that a run has reached.
 type State int
 
-// A run that has ended is either Completed or Failed. The zero value is no state.
+// A run that has ended is either Completed or Failed. The zero value isn't a state.
 const (
 	Waiting State = iota + 1
 	Running
@@ -137,7 +137,7 @@ func MostlyMute(mute int64, e *v1alpha1.RunEpisodes) (graded int64, mostly bool)
 	return graded, 2*mute > graded
 }
 
-// muteMessage warns of a run in whose most episodes the agent did nothing: it may be the endpoint
+// muteMessage warns of a run whose agent did nothing in most episodes: it may be the endpoint
 // that loses its calls.
 func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 	graded, mostly := MostlyMute(mute, status.Episodes)
@@ -153,7 +153,7 @@ func muteMessage(mute int64, status v1alpha1.EvaluationRunStatus) string {
 const notableShare = 5
 
 // DescribeAnswers says how many replies a model could not judge, and what share of the agent's
-// answers was no action; "" if that is nothing or little.
+// answers contained no action; "" if that is nothing or little.
 func DescribeAnswers(status v1alpha1.EvaluationRunStatus) string {
 	var parts []string
 	if r := status.Replies; r != nil && r.NotJudged > 0 {
@@ -183,7 +183,7 @@ func NothingPlayed(status v1alpha1.EvaluationRunStatus) bool {
 	return a != nil && a.Total > 0 && a.NoAction == a.Total
 }
 
-// byClass lists the classes of errors of which there are any, with their numbers.
+// byClass lists the classes of errors that occurred, with their numbers.
 func byClass(counts []v1alpha1.ErrorCount, of func(v1alpha1.ErrorCount) int64) string {
 	var classes []string
 	for _, e := range counts {

@@ -18,7 +18,7 @@ type criterion struct {
 	// field is the list's name in spec.tasks[].scenarios, and value the word for one of its values.
 	field, value string
 	wanted       []string
-	// of returns a scenario's values, of which one has to be wanted.
+	// of returns a scenario's values. One of them has to be wanted.
 	of func(score.Scenario) []string
 }
 
@@ -129,7 +129,7 @@ func newDisjointError(task score.Task, combined []criterion) error {
 		advice.String())
 }
 
-// joinNames joins names, of which it omits those after the first forty: a task may have a thousand
+// joinNames joins names, and omits those after the first forty: a task may have a thousand
 // scenarios.
 func joinNames(names []string) string {
 	const most = 40

@@ -23,7 +23,7 @@ type Rule[P Pass, S any] struct {
 	Requeue func(P) time.Duration
 }
 
-// Stage is a set of questions, of which a pass asks one at a time.
+// Stage is a set of questions. A pass asks one set at a time.
 type Stage uint
 
 // Pass is what rules are asked about.

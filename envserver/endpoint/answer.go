@@ -15,7 +15,7 @@ type Answer struct {
 	// Text is what the model wrote beside its thoughts, and Refusal why it refuses to answer.
 	Text, Refusal string
 	Calls         []ChatCall
-	// Slip is why what the model wrote is no call or no JSON by the endpoint, "" if it is one.
+	// Slip is why the endpoint finds no call or no JSON in what the model wrote, "" if it does.
 	Slip string
 	// Cut means that the answer ended at its maximum length.
 	Cut          bool

@@ -31,7 +31,7 @@ type ChatMessage struct {
 	// Content is nil in an answer that only calls a tool.
 	Content   *string    `json:"content,omitempty"`
 	ToolCalls []ChatCall `json:"tool_calls,omitempty"`
-	// ToolCallID is the call of which a message has the result.
+	// ToolCallID is the call whose result a message contains.
 	ToolCallID string `json:"tool_call_id,omitempty"`
 	// Received is the model's message as it came, nil for other messages. What it has beside the
 	// members above is sent back, because some endpoints require that.

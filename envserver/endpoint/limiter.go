@@ -88,7 +88,7 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 	return 0, ctx.Err()
 }
 
-// isEarlier reports whether deadline a is the earlier one. The zero time is no deadline.
+// isEarlier reports whether deadline a is the earlier one. The zero time means no deadline.
 func isEarlier(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
 
 func (l *limiter) free() bool { return l.inFlight < l.bound() }

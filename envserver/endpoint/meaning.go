@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// slips find the errors that quote what the model wrote: it is no call or no JSON of the request's
+// slips find the errors that quote what the model wrote: it isn't a call, or JSON, of the request's
 // schema. Likely ones may also be about the request.
 var (
 	slips = regexp.MustCompile(`(?i)tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|` +

@@ -29,7 +29,7 @@ type refusals struct {
 type leftOut struct{ since, requests int64 }
 
 const (
-	// confirmations is the number of complaints about a feature of which nothing is known yet.
+	// confirmations is the number of complaints about a feature while nothing is known about it.
 	confirmations = 2
 	// stubborn is that about a feature which has worked, from each of two requests: stray
 	// complaints of one server among several aren't that many in a row.

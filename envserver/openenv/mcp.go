@@ -150,8 +150,8 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 	return ss.do(ctx, func(p *player.Player) { f(ctx, p) })
 }
 
-// takeStateless takes a place among the requests without a session, of which one client gets at
-// most half. The error is a busyError.
+// takeStateless takes a place among the requests without a session. One client gets at most half.
+// The error is a busyError.
 func (s *Server) takeStateless(ctx context.Context) (release func(), err error) {
 	if err := s.sessions.slots.Closed(); err != nil {
 		return nil, busyError(err.Error() + ": try again to reach another one")

@@ -8,7 +8,7 @@ type Prices struct {
 	Output string `json:"output"`
 }
 
-// Cost is the cost of tokens, nil if a price is no decimal.
+// Cost is the cost of tokens, nil if a price isn't a decimal.
 func (p Prices) Cost(t Tokens) *big.Rat {
 	input, ok := new(big.Rat).SetString(p.Input)
 	output, is := new(big.Rat).SetString(p.Output)

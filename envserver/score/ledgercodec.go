@@ -11,7 +11,7 @@ import (
 // MaxLedgerBytes bounds the encoded ledgers that a decoder accepts.
 const MaxLedgerBytes = 64 << 10
 
-// ledgerVersions are the versions of ledgers that are read: signed and stored ones outlive a release.
+// ledgerVersions are versions of ledgers that are read: signed and stored ones outlive a release.
 var ledgerVersions = bitstream.Versions{Oldest: 1, Newest: 1}
 
 // maxCount bounds counts of episodes, and maxPoints sums of points, so that a decoder's sums don't

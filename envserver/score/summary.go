@@ -112,7 +112,7 @@ type ErrorClass struct {
 	Episodes IndexSet `json:"episodes"`
 }
 
-// The classes of errors for which an episode is played again, and reported as errored in the end.
+// The classes of errors after which an episode is played again, and reported as errored in the end.
 const (
 	ClassUnreachable      = "env_unreachable"    // the connection to the server failed
 	ClassEnvironment      = "env_error"          // the environment failed
@@ -317,6 +317,6 @@ const (
 	// ExitAgentUnavailable means that the agent's endpoint didn't answer before anything was
 	// played.
 	ExitAgentUnavailable = 4
-	// ExitStopped is 128 plus the number of SIGTERM, as in shells. It is no failure.
+	// ExitStopped is 128 plus the number of SIGTERM, as in shells. It isn't a failure.
 	ExitStopped = 143
 )

@@ -33,14 +33,14 @@ type client struct {
 	reading map[*read]struct{}
 }
 
-// NewBudget makes a budget of parts, of which one client gets at most its share. It is the only
+// NewBudget makes a budget of parts. One client gets at most its share of them, which is the only
 // bound of Take.
 func NewBudget(parts, share int64) *Budget {
 	return &Budget{whole: semaphore.NewWeighted(parts), share: max(share, 1), size: math.MaxInt,
 		clients: map[string]*client{}}
 }
 
-// NewMemory makes a budget of memory in parts of a size in bytes, of which one client gets at most
+// NewMemory makes a budget of memory in parts of a size in bytes. One client gets at most
 // half. While another read waits, one that has taken longer than the patience may be interrupted.
 func NewMemory(parts int64, size int, patience time.Duration) *Budget {
 	b := NewBudget(parts, parts/2)

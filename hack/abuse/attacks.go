@@ -136,7 +136,7 @@ func frame(kind byte, payload string) string {
 // others.
 const finalText, finalPing, firstText, middle = 0x81, 0x89, 0x01, 0x00
 
-// unfinished is the rest of a request of whose body one byte of a hundred comes.
+// unfinished is the rest of a request that sends one byte of its body's hundred.
 const unfinished = "Host: x\r\nContent-Length: 100\r\n\r\nx"
 
 // manyMembers returns short members of about that many bytes, each with a comma before it.

@@ -48,7 +48,7 @@ var (
 	workflows = &kind{args: []string{"--environment", "workflow"}, play: onSession(playWorkflow)}
 	// runs plays nothing but runs, in few sessions.
 	runs = &kind{args: []string{"--runs-only", "--ledger-key", keyFile, "--max-sessions", "200"}, play: playRuns}
-	// pool is two servers, of which the first one is attacked and ends.
+	// pool is two servers. The first one is attacked and ends.
 	pool  = &kind{launch: startPool, players: 100, play: onSession(playTicket)}
 	pages = &kind{launch: startPages, play: readPages, limit: pagesMemory}
 )
@@ -221,7 +221,7 @@ var publicTickets = sync.OnceValues(func() (*ticket.Kind, error) {
 	return ticket.New(catalog, offline.New())
 })
 
-// plannedRun is a run of which every scenario of ticket-classify is a shard.
+// plannedRun is a run with a shard for every scenario of ticket-classify.
 type plannedRun struct {
 	plan       score.Plan
 	text       []byte

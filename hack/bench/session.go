@@ -45,7 +45,7 @@ type session struct {
 	answered int
 }
 
-// link is a connection, of which a session has one after the other.
+// link is a connection. A session has one after the other.
 type link struct {
 	*websocket.Conn
 

@@ -79,7 +79,7 @@ type Look struct {
 	Scheme string
 }
 
-// Looks are those in which pages are tested and drawn.
+// Looks are how pages are tested and drawn.
 var Looks = []Look{{1280, "light"}, {1280, "dark"}, {390, "light"}, {390, "dark"}}
 
 // Height returns the height of the window in pixels.

@@ -107,16 +107,6 @@ func TestAClusterKeepsItsNetwork(t *testing.T) {
 	}
 }
 
-func TestAClusterOfAnEarlierVersionIsRefused(t *testing.T) {
-	b := sampleBuilder(t, nil)
-	if err := writeFile(b.at("host.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.settle("", nil); err == nil || isRegularFile(b.at("network")) {
-		t.Errorf("settle: %v", err)
-	}
-}
-
 func TestNetworkIsMadeAndRemoved(t *testing.T) {
 	log := `echo "$(basename $0) $*" >> "$LOG"`
 	n := sampleNetwork()

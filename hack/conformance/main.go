@@ -1,17 +1,14 @@
-// Command conformance tests csenv's servers with third-party clients: OpenEnv's clients and
-// validator, the official MCP SDK, and LiteLLM's proxy for the judge of replies and for agents. It
-// also compares csenv's figures with those of SciPy and statsmodels and the desk's decisions with
-// those of an independent implementation, stores episodes in a bucket of versitygw, opens exported
-// episodes with Inspect, Harbor and datasets, runs the recipes for trainers, and lets a small
-// language model play and judge.
+// Command conformance tests csenv's servers, stores and exports with the programs and packages of
+// others, and its figures and decisions with independent implementations: the suites below.
 //
 // It creates Python environments with pinned packages in the user's cache (once for each list of
 // requirements), builds the programs under test, starts several servers on free ports of the
-// loopback interface, and runs the suites of the folders below. Its exit status is 1 if a suite
-// failed, and 3 if the package index can't be reached: no suite was run then.
+// loopback interface, and runs the suites. Its exit status is 1 if a suite failed, and 3 if the
+// package index can't be reached: no suite was run then.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -61,28 +58,55 @@ func exitCode(err error, stderr io.Writer) int {
 	}
 }
 
-// Names of the suites.
-const (
-	suiteOpenEnv = "openenv"
-	suiteMCP     = "mcp"
-	suiteJudge   = "judge"
-	suiteAgent   = "agent"
-	// suiteStatistics compares csenv's figures with SciPy's and statsmodels'.
-	suiteStatistics = "statistics"
-	// suiteDesk compares the desk's decisions with an implementation in Python.
-	suiteDesk = "desk"
-	// suiteS3 stores episodes in versitygw and reads them with AWS's client.
-	suiteS3 = "s3"
-	// suiteExport opens exported episodes with the packages that they are for.
-	suiteExport = "export"
-	// suiteTrainers runs the recipes for trainers with the packages that they are for.
-	suiteTrainers = "trainers"
-	// suiteModel lets a small language model play and judge.
-	suiteModel = "model"
-)
+// suite is a suite of tests, in the folder of its name.
+type suite struct {
+	name string
+	// home is the folder whose requirements.txt its Python environment has, "" for its own. Of a
+	// complete list nothing else is installed: the packages that it leaves out aren't used.
+	home     string
+	complete bool
+	// python is a condition on sys.version_info, "" for none.
+	python string
+	// programs are the commands that it needs, and servers says that it uses running servers.
+	programs []string
+	servers  bool
+	// variables and args are for pytest.
+	variables, args []string
+	// run replaces pytest.
+	run func(r *runner, ctx context.Context, s suite, environments map[string]string, servers *servers) report
+}
 
-// exportPython are the versions of Python that Harbor requires.
-const exportPython = ">= (3, 12)"
+// suites are all suites, in the order in which they run.
+var suites = []suite{
+	{name: "openenv", programs: []string{"envserver"}, servers: true, run: (*runner).typedClient},
+	{name: "mcp", programs: []string{"envserver"}, servers: true},
+	{name: "judge", run: (*runner).litellm},
+	{name: "agent", home: "judge", run: (*runner).litellm}, // the same proxy
+	// csenv's figures are compared with SciPy's and statsmodels'.
+	{name: "statistics"},
+	// The desk's decisions are compared with an implementation in Python.
+	{name: "desk", variables: []string{"PYTHONPATH=" + folder + "/desk"}},
+	// Episodes are stored in versitygw and read with AWS's client. Most of the time the tests wait
+	// for servers that don't answer.
+	{name: "s3", programs: []string{"envserver", "runner", "csenv"},
+		args: []string{"--numprocesses", "8", "--maxschedchunk", "1"}},
+	// Exported episodes are opened with the packages that they are for. Harbor's need 3.12.
+	{name: "export", complete: true, python: ">= (3, 12)", programs: []string{"csenv"}},
+	// The recipes for trainers run with the packages that they are for.
+	{name: suiteTrainers, programs: []string{"envserver"}, servers: true, run: (*runner).trainers},
+	// A small language model plays and judges.
+	{name: "model", complete: true, programs: []string{"csenv"}},
+}
+
+const suiteTrainers = "trainers"
+
+func listNames() []string {
+	var names []string
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	return names
+}
 
 type options struct {
 	suites []string
@@ -91,16 +115,14 @@ type options struct {
 }
 
 func newCommand(stdout io.Writer) *cobra.Command {
-	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteDesk,
-		suiteS3, suiteExport, suiteTrainers, suiteModel}, python: "python3"}
-	known := slices.Clone(o.suites)
+	o := options{suites: listNames(), python: "python3"}
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, suite := range o.suites {
-				if !slices.Contains(known, suite) {
-					return fmt.Errorf("--suites has %q: choose one of %s", suite, strings.Join(known, ", "))
+				if !slices.Contains(listNames(), suite) {
+					return fmt.Errorf("--suites has %q: choose one of %s", suite, strings.Join(listNames(), ", "))
 				}
 			}
 			return runSuites(cmd.Context(), o, stdout)
@@ -136,8 +158,8 @@ func runSuites(ctx context.Context, o options, stdout io.Writer) error {
 		return err
 	}
 	var reports []report
-	for _, suite := range o.suites {
-		reports = append(reports, r.suite(ctx, suite, environments, servers))
+	for _, s := range r.chosen() {
+		reports = append(reports, r.suite(ctx, s, environments, servers))
 	}
 	if len(servers.all) > 0 {
 		reports = append(reports, servers.end(ctx))
@@ -201,42 +223,37 @@ func (r *runner) progressf(format string, args ...any) {
 	fmt.Fprintf(r.stdout, "==> "+format+"\n", args...)
 }
 
+// chosen returns the suites that --suites names.
+func (r *runner) chosen() []suite {
+	return slices.DeleteFunc(slices.Clone(suites), func(s suite) bool { return !slices.Contains(r.suites, s.name) })
+}
+
 // environments makes each suite's Python environment and returns the folders by suite.
 func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	made := map[string]string{}
-	for _, suite := range r.suites {
-		if suite == suiteTrainers {
+	for _, s := range r.chosen() {
+		if s.name == suiteTrainers {
 			if err := r.trainerEnvironments(ctx, made); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		home, maker := suite, r.python
-		switch suite {
-		case suiteAgent:
-			home = suiteJudge // the same proxy
-		case suiteModel:
-			maker.NoDeps = true
-		case suiteExport:
-			// Harbor's models need few of the packages that it asks for.
-			maker.Command, maker.NoDeps = r.interpreter(ctx, exportPython), true
-			if maker.Command == "" {
-				continue
-			}
+		home, maker := cmp.Or(s.home, s.name), r.python
+		maker.NoDeps = s.complete
+		if maker.Command = r.interpreter(ctx, s.python); maker.Command == "" {
+			continue
 		}
 		environment, err := maker.Environment(ctx, home, filepath.Join(folder, home, "requirements.txt"))
 		if err != nil {
-			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", suite, err)
+			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", s.name, err)
 		}
-		made[suite] = environment
+		made[s.name] = environment
 	}
 	return made, nil
 }
 
-// wants reports whether at least one of the suites is selected.
-func (r *runner) wants(suites ...string) bool {
-	return slices.ContainsFunc(suites, func(suite string) bool { return slices.Contains(r.suites, suite) })
-}
+// wants reports whether the suite is selected.
+func (r *runner) wants(name string) bool { return slices.Contains(r.suites, name) }
 
 // programs returns the folder of the programs under test.
 func (r *runner) programs() string { return filepath.Join(r.work, "programs") }
@@ -247,14 +264,12 @@ func (r *runner) image() string { return filepath.Join(r.work, "image.tar") }
 // build builds the programs under test.
 func (r *runner) build(ctx context.Context) error {
 	var wanted []string
-	if r.wants(suiteOpenEnv, suiteMCP, suiteS3, suiteTrainers) {
-		wanted = append(wanted, "./cmd/envserver")
-	}
-	if r.wants(suiteS3) {
-		wanted = append(wanted, "./cmd/runner")
-	}
-	if r.wants(suiteS3, suiteExport, suiteModel) {
-		wanted = append(wanted, "./cmd/csenv")
+	for _, s := range r.chosen() {
+		for _, program := range s.programs {
+			if path := "./cmd/" + program; !slices.Contains(wanted, path) {
+				wanted = append(wanted, path)
+			}
+		}
 	}
 	if len(wanted) == 0 {
 		return nil
@@ -267,18 +282,18 @@ func (r *runner) build(ctx context.Context) error {
 		r.programs()}, wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
 	}
-	if r.wants(suiteOpenEnv) {
+	if r.wants("openenv") {
 		r.progressf("building the image")
 		if output, err := venv.RunCommand(ctx, "go", "run", "./hack/cluster", "image", r.image()); err != nil {
 			return fmt.Errorf("building the image: %w\n%s", err, output)
 		}
 	}
-	if !r.wants(suiteS3) {
+	if !r.wants("s3") {
 		return nil
 	}
 	r.progressf("building versitygw (a minute or two, once)")
 	// This program is a separate module, because it has more dependencies than all of csenv.
-	if output, err := venv.RunCommand(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, suiteS3), "build",
+	if output, err := venv.RunCommand(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, "s3"), "build",
 		"-trimpath", "-o", r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
 		return fmt.Errorf("building versitygw: %w\n%s", err, output)
 	}
@@ -287,7 +302,7 @@ func (r *runner) build(ctx context.Context) error {
 
 // servers starts the servers that the suites of the official clients use.
 func (r *runner) servers(ctx context.Context) (*servers, error) {
-	if !r.wants(suiteOpenEnv, suiteMCP, suiteTrainers) {
+	if !slices.ContainsFunc(r.chosen(), func(s suite) bool { return s.servers }) {
 		return &servers{}, nil
 	}
 	r.progressf("starting the servers of environments")
@@ -295,64 +310,53 @@ func (r *runner) servers(ctx context.Context) (*servers, error) {
 }
 
 // suite runs one suite.
-func (r *runner) suite(ctx context.Context, name string, environments map[string]string, servers *servers) report {
+func (r *runner) suite(ctx context.Context, s suite, environments map[string]string, servers *servers) report {
 	started := time.Now()
-	r.progressf("suite %s", name)
+	r.progressf("suite %s", s.name)
 	var result report
-	switch name {
-	case suiteJudge, suiteAgent:
-		result = r.litellm(ctx, name, environments[name])
-	case suiteTrainers:
-		result = r.trainers(ctx, environments, servers)
-	case suiteExport:
-		if environments[name] == "" {
-			result = report{skipped: 1, notes: []string{formatSkipNote("the suite", exportPython)}}
-			break
-		}
-		result = r.pytest(ctx, name, environments[name], servers)
+	switch {
+	case s.run != nil:
+		result = s.run(r, ctx, s, environments, servers)
+	case environments[s.name] == "":
+		result = report{skipped: 1, notes: []string{formatSkipNote("the suite", s.python)}}
 	default:
-		result = r.pytest(ctx, name, environments[name], servers)
+		result = r.pytest(ctx, s, environments[s.name], servers)
 	}
-	result.suite, result.took = name, time.Since(started)
+	result.suite, result.took = s.name, time.Since(started)
 	return result
 }
 
-// pytest runs the suite of a folder. It installs the typed client from the sources for this
-// invocation and also runs that client's own tests.
-func (r *runner) pytest(ctx context.Context, name, environment string, servers *servers) report {
-	interpreter, results := filepath.Join(environment, "bin", "python"), filepath.Join(r.work, name+".xml")
-	tests := filepath.Join(folder, name)
+// typedClient runs the suite with the typed client, which it installs from the sources for this
+// invocation, and that client's own tests.
+func (r *runner) typedClient(ctx context.Context, s suite, environments map[string]string,
+	servers *servers) report {
+	installed := filepath.Join(r.work, "typed-client")
+	for _, sources := range []string{"./python", "./python/openenv-customer-support-env"} {
+		interpreter := filepath.Join(environments[s.name], "bin", "python")
+		if err := r.python.Install(ctx, interpreter, sources, installed); err != nil {
+			return report{failure: err}
+		}
+	}
+	s.variables = []string{"PYTHONPATH=" + installed, "CONFORMANCE_IMAGE=" + r.image()}
+	s.args = []string{"python/tests"}
+	return r.pytest(ctx, s, environments[s.name], servers)
+}
+
+// pytest runs the suite of a folder.
+func (r *runner) pytest(ctx context.Context, s suite, environment string, servers *servers) report {
+	interpreter, results := filepath.Join(environment, "bin", "python"), filepath.Join(r.work, s.name+".xml")
+	tests := filepath.Join(folder, s.name)
 	// The folders have the names of the packages under test. With the import mode importlib and a
 	// separate root directory they don't shadow these packages.
-	args := []string{
+	args := append([]string{
 		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c",
 		os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
-	}
-	variables := append(r.isolation(), servers.environment()...)
-	if name == suiteOpenEnv {
-		installed := filepath.Join(r.work, "typed-client")
-		for _, sources := range []string{"./python", "./python/openenv-customer-support-env"} {
-			if err := r.python.Install(ctx, interpreter, sources, installed); err != nil {
-				return report{failure: err}
-			}
-		}
-		variables = append(variables, "PYTHONPATH="+installed, "CONFORMANCE_IMAGE="+r.image())
-		args = append(args, "python/tests")
-	}
-	if name == suiteDesk {
-		variables = append(variables, "PYTHONPATH="+tests)
-	}
-	if name == suiteExport || name == suiteModel {
-		variables = append(variables, "CONFORMANCE_PROGRAMS="+r.programs())
-	}
-	if name == suiteS3 {
-		// Most of the time these tests wait for servers that don't answer.
-		variables = append(variables, "CONFORMANCE_PROGRAMS="+r.programs())
-		args = append(args, "--numprocesses", "8", "--maxschedchunk", "1")
-	}
+	}, s.args...)
 	if r.match != "" {
 		args = append(args, "-k", r.match)
 	}
+	variables := slices.Concat(r.isolation(), servers.environment(), s.variables,
+		[]string{"CONFORMANCE_PROGRAMS=" + r.programs()})
 	ended := r.stream(ctx, variables, interpreter, args...)
 	result, err := readJUnit(results)
 	if err != nil {
@@ -401,13 +405,13 @@ func (r *runner) isolation() []string {
 
 // litellm runs a suite with LiteLLM's proxy. Such a suite is a Go test, which prints one line per
 // test.
-func (r *runner) litellm(ctx context.Context, name, environment string) report {
+func (r *runner) litellm(ctx context.Context, s suite, environments map[string]string, _ *servers) report {
 	var lines testLines
 	full := r.stdout
 	r.stdout = io.MultiWriter(full, &lines)
 	defer func() { r.stdout = full }()
-	err := r.stream(ctx, []string{"VENV=" + environment, "NO_PROXY=127.0.0.1,localhost",
-		"no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, "litellm.sh"), name)
+	err := r.stream(ctx, []string{"VENV=" + environments[s.name], "NO_PROXY=127.0.0.1,localhost",
+		"no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, "litellm.sh"), s.name)
 	result := lines.report()
 	result.failure = err
 	return result

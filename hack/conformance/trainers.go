@@ -89,7 +89,7 @@ func formatSkipNote(skipped, condition string) string {
 }
 
 // trainers runs the recipes one after another and prints one line for each.
-func (r *runner) trainers(ctx context.Context, environments map[string]string, servers *servers) report {
+func (r *runner) trainers(ctx context.Context, _ suite, environments map[string]string, servers *servers) report {
 	var result report
 	// The first server has the ticket environment.
 	variables := append(append(r.isolation(), servers.environment()...), "CSENV_URL=http://"+servers.all[0].Address)

@@ -36,7 +36,7 @@ type settings struct {
 	}
 }
 
-// exclusion is a set of diagnostics that are no faults. A pattern that is not set matches
+// exclusion is a set of diagnostics that aren't faults. A pattern that is not set matches
 // everything.
 type exclusion struct {
 	Linters            []string

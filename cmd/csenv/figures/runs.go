@@ -32,7 +32,7 @@ type listedRun struct {
 
 // Trouble is what happened to the answers of a run's agent. All tables of runs show it.
 type Trouble struct {
-	// NoAction is the share of answers that were no action, in percent, "" if unknown.
+	// NoAction is the share of answers without an action, in percent, "" if unknown.
 	NoAction string `json:"noActionPercent,omitempty"`
 	// NotJudged and Provoking are the replies that a model could not judge.
 	NotJudged int64 `json:"notJudged"`

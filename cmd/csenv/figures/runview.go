@@ -32,7 +32,7 @@ type RunView struct {
 	Looks   []Look
 	// Doubt says why no board ranks a stored run, "" otherwise.
 	Doubt string
-	// Mute says that most answers of the agent were no action, "" otherwise.
+	// Mute says that most answers of the agent contained no action, "" otherwise.
 	Mute string
 	// Trouble is the cell of a table of runs.
 	Trouble string

@@ -148,7 +148,7 @@ func describeThresholds(rows []thresholdRow) string {
 	return ""
 }
 
-// MuteOf says that most answers of the agent were no action, "" if they were.
+// MuteOf says that most answers of the agent contained no action, "" if they were.
 func MuteOf(run *v1alpha1.EvaluationRun) string {
 	var sums score.Accumulator
 	s := &run.Status

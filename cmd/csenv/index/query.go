@@ -41,7 +41,7 @@ const (
 type Query struct {
 	// Run is the run's id, see StoredRun.
 	Run string
-	// Tasks, Scenarios and Outcomes are names, of which an episode has one.
+	// Tasks, Scenarios and Outcomes are names. An episode must have one of each.
 	Tasks, Scenarios, Outcomes []string
 	// Least and Most bound the score, in micro-points.
 	Least, Most *int64

@@ -32,7 +32,7 @@ const (
 
 // entry is what the index keeps of one record. Texts are numbers in the names of its segment.
 type entry struct {
-	// line counts the items of results.Store.Segment from 0, lines that are no record too.
+	// line counts the items of results.Store.Segment from 0, also lines that aren't records.
 	line                         int
 	flags                        uint64
 	index, seed                  int64

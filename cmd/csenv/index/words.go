@@ -133,7 +133,7 @@ func (w *words) value(member string, value any) {
 	}
 }
 
-// buildMatchQuery is the full-text query for a search: all words, of which the last one may be
+// buildMatchQuery is the full-text query for a search: all words, the last of which may be
 // incomplete. It is "" if the text has no word.
 func buildMatchQuery(text string) string {
 	w := newWords()

@@ -120,7 +120,7 @@ type LoadedRun struct {
 type StoredFigures struct {
 	// Claimed counts the episodes with a score and no valid receipt, which are in no figure.
 	Claimed int
-	// Broken counts the lines that are no records, which are left out. Problem is about the first.
+	// Broken counts the lines that aren't records, which are left out. Problem is about the first.
 	Broken  int
 	Problem error
 }

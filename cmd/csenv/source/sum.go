@@ -95,7 +95,7 @@ type Sum struct {
 	Counts score.Counts
 	// Lost are the points that were lost, by reason.
 	Lost map[string]tally
-	// Broken counts the lines that are no records, and Problem is about the first. An index has
+	// Broken counts the lines that aren't records, and Problem is about the first. An index has
 	// them beside its sums.
 	Broken  int   `json:"-"`
 	Problem error `json:"-"`

@@ -117,7 +117,7 @@ func FormatUTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 
 // ClockTime is the format of times in text output.
 const ClockTime = "Monday, 2006-01-02 15:04"
 
-// FormatYAML encodes a value of which the type is known to encode.
+// FormatYAML encodes a value whose type is known to encode.
 func FormatYAML(v any) string {
 	text, err := encodeYAML(v)
 	if err != nil {

@@ -48,7 +48,7 @@ type Answers struct {
 	reports map[string]score.Report
 }
 
-// Begin returns the snapshot of a pool of which nothing else was read.
+// Begin returns a pool's snapshot before anything else is read.
 func (r *Reader) Begin(env *v1alpha1.CustomerSupportEnv) snapshot.Snapshot {
 	return snapshot.Snapshot{
 		Pool: children.Pool{Env: env, Image: cmp.Or(env.Spec.Image, r.Image), Operator: r.Namespace},

@@ -118,7 +118,7 @@ func (d Decision) ChangesPacks() bool {
 type Step struct {
 	children.Child
 	Obsolete snapshot.Object // to delete, or nil
-	Scale    *int32          // of a Deployment of which nothing else is applied yet, or nil
+	Scale    *int32          // of a Deployment to which nothing else is applied yet, or nil
 }
 
 // ListSteps lists the objects to apply, which are missing or lack an intended field, and those to

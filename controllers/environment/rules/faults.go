@@ -246,7 +246,7 @@ func checkEnd(p *pass) rule.Finding {
 		nameObjects(p.Env, pods.LastWords(ended.Message)))
 }
 
-// describeEmptyPack describes a pack of which a server says that it has no files, "" if there is
+// describeEmptyPack describes a pack that has no files, as a server reports, "" if there is
 // none. Its volume is optional, so the server doesn't know whether the object exists.
 func describeEmptyPack(env *v1alpha1.CustomerSupportEnv, consequence, says string) rule.Finding {
 	for i, pack := range env.Spec.Scenarios.Packs {

@@ -154,7 +154,7 @@ func (p *pass) findUnjudged() (server, why string) {
 	return "", ""
 }
 
-// advise is a finding with details of somebody of whose words more may be known than the rule says.
+// advise is a finding with somebody's details, for which there may be more specific advice.
 func (p *pass) advise(whose pods.Source, what, detail string) rule.Finding {
 	return rule.Finding{What: what, Detail: detail, Advice: pods.Advise(pods.Server, whose, detail)}
 }

@@ -134,7 +134,7 @@ const (
 	maxRefusedRetry = 2 * time.Minute
 )
 
-// ReportRefusal is the decision of a pass of which the API server has refused an object: it writes
+// ReportRefusal is the decision of a pass after the API server has refused an object: it writes
 // the status alone. A Job that isn't valid never will be, because the spec that it follows from
 // can't be changed.
 func ReportRefusal(s snapshot.Snapshot, next Decision, object string, err error) Decision {

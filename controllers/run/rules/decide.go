@@ -52,7 +52,7 @@ func DecideRun(s snapshot.Snapshot) Decision {
 	return p.d
 }
 
-// proceed finds the state of a run that has not ended, in the first stage of which a rule
+// proceed finds the state of a run that has not ended, in the first stage with a rule that
 // holds. What would follow depends on it.
 func (p *pass) proceed() {
 	if p.settle(Reading) {

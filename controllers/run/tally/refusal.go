@@ -8,7 +8,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// The reasons for which a summary is refused: the values of a metric's label.
+// The reasons why a summary is refused: the values of a metric's label.
 const (
 	RefusedMalformed = "malformed"
 	RefusedSignature = "signature"

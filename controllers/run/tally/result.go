@@ -78,7 +78,7 @@ type Shard struct {
 }
 
 // IsSuspect reports whether the servers have begun more attempts than the shard's runners report.
-// An episode that ended again is no reason: its runner lost the answer to its last action.
+// An episode that ended again isn't suspect: its runner lost the answer to its last action.
 func (c Shard) IsSuspect() bool { return c.Unreported > 0 }
 
 // isFlawed reports whether episodes of the shard errored or were not played.

@@ -241,7 +241,7 @@ func (l *ShardLedger) isLost(index int64) bool {
 	return lost
 }
 
-// add adds an episode to the sums, in which it isn't.
+// add adds an episode to the sums, which don't contain it yet.
 func (l *ShardLedger) add(planned score.PlannedEpisode, e score.Episode) error {
 	if err := l.sums.Add(planned, e); err != nil {
 		return err

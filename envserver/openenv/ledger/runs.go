@@ -81,7 +81,7 @@ type hold struct {
 	asked int64 // the number of the asking of the peers
 	plays bool
 	turn  int64     // the number of its present runner
-	since time.Time // when the first of the askings was to which a peer was silent
+	since time.Time // when a peer was first silent
 }
 
 // Turn begins the turn of another runner of a shard, and returns its number, which its resets have.

@@ -24,7 +24,7 @@ type ShardState struct {
 }
 
 // NoteUsed takes note of the tokens that a shard's runners have used, and returns the most that a
-// runner has reported, none without a ledger. They are no part of the ledger: what is signed is
+// runner has reported, none without a ledger. They aren't part of the ledger: what is signed is
 // what the server has seen itself.
 func (s *Ledgers) NoteUsed(key Key, used score.Tokens) score.Tokens {
 	s.mu.Lock()

@@ -35,7 +35,7 @@ import (
 
 const (
 	peerDialTimeout = 500 * time.Millisecond
-	// maxRelays bounds the relayed sockets, of which one client has at most half. Each takes about
+	// maxRelays bounds the relayed sockets; one client has at most half of them. Each takes about
 	// 25 KiB.
 	maxRelays = 4096
 	// capacityPath serves the number of free slots to peers.

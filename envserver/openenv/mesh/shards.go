@@ -101,7 +101,7 @@ func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
 	}
 }
 
-// send posts a body to a peer and returns the answer, of which it reads at most limit bytes.
+// send posts a body to a peer and returns at most limit bytes of the answer.
 func (m *Mesh) send(ctx context.Context, peer, path string, body any, limit int64) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

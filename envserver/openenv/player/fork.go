@@ -253,7 +253,7 @@ func (p *Player) again(ctx context.Context, c checkpoint) (episode.Result, error
 			return result, err
 		}
 		result = next
-		runtime.Gosched() // as after a message, of which this is one more
+		runtime.Gosched() // as after a message, because each fork is like another one
 	}
 	return result, nil
 }

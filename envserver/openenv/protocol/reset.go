@@ -88,7 +88,7 @@ type ResetOptions struct {
 	Penalty *int64
 	// Flat is true for options outside the namespace, which may be columns of a data set.
 	Flat bool
-	// Ignored are the first names of members that are no options, in the order of the request.
+	// Ignored are the first names of members that aren't options, in the order of the request.
 	Ignored []string
 }
 
@@ -358,7 +358,7 @@ func (r *OptionReader) flag(name string, value jsontext.Value) bool {
 // seed reads a seed (see readInteger) modulo 2^53, or draws one. As in Python, true is 1.
 func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	if !IsGiven(value) {
-		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
+		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // the state reports seeds: they aren't secret
 	}
 	if value.Kind() == 't' {
 		return 1
@@ -381,7 +381,7 @@ func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
 }
 
-// hashedSeed makes a seed of a number or a text that is no integer. Equal values have equal seeds.
+// hashedSeed makes a seed of a number or text that isn't an integer. Equal values give equal seeds.
 func hashedSeed(value jsontext.Value) int64 {
 	text, isText := ReadText(value)
 	if f, err := strconv.ParseFloat(string(value), 64); err == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // CountAnswers counts the agent's answers in an episode with an outcome, and the replies that alone
-// made their judgement fail. An answer is no action if the environment refuses it; the last one
-// that it refuses ends the episode.
+// made their judgement fail. An answer counts as no action if the environment refuses it; the
+// last one that it refuses ends the episode.
 func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.RawMessage) score.Counts {
 	c := score.Counts{Answers: int64(len(turns))}
 	for _, t := range turns {

@@ -75,8 +75,8 @@ func classOf(err error) string {
 	return classifyError(err)
 }
 
-// endTool ends the span of an action. A type that the environment doesn't have is no name, because
-// it may be anything that the agent said.
+// endTool ends the span of an action. An unknown type isn't used as a name, because it may be
+// anything that the agent said.
 func (s *shard) endTool(ctx context.Context, span trace.Span, action json.RawMessage, seen client.Observation,
 	err error) {
 	defer span.End()

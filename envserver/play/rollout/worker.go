@@ -495,7 +495,7 @@ func startStep(ctx context.Context, step int) (context.Context, trace.Span) {
 	return ctx, span
 }
 
-// endStep ends the span of a step. A refused action is no error: the agent may try another one.
+// endStep ends the span of a step. A refused action isn't an error: the agent may try another.
 func endStep(span trace.Span, err error) {
 	defer span.End()
 	if err == nil || !span.IsRecording() {

@@ -84,7 +84,7 @@ func newFaults() []func(w http.ResponseWriter, plain []byte) {
 		swap(`"stop"`, `"timeout"`), swap(`"choices"`, `"options"`), swap(`{`, `{"error": {"code": "503"}, `),
 		func(w http.ResponseWriter, plain []byte) { _, _ = w.Write(append(plain, "</html>"...)) },
 		func(http.ResponseWriter, []byte) { panic(http.ErrAbortHandler) },
-		func(w http.ResponseWriter, plain []byte) { // without a length, in chunks of which the last is missing
+		func(w http.ResponseWriter, plain []byte) { // without a length, in chunks without the last one
 			_, _ = w.Write(plain[:len(plain)/2])
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)

@@ -155,7 +155,7 @@ func drawEpisode(random *rand.Rand, plan score.Plan, key ed25519.PrivateKey, sha
 	return e, err
 }
 
-// drawText draws words, of which the first ones are the most frequent.
+// drawText draws words; the first ones are the most frequent.
 func drawText(random *rand.Rand) string {
 	var text strings.Builder
 	for range textWords {

@@ -70,18 +70,18 @@ type Comparison struct {
 
 type trial struct{ train, test []int }
 
-// OfScenario compares instances of one scenario, of which the learner knows those with even seeds.
+// OfScenario compares instances of one scenario. The learner knows the instances with even seeds.
 func OfScenario() Comparison {
 	return Comparison{func(i *Instance) string { return i.Scenario }, bySeed, shuffleInstances}
 }
 
-// OfKnown compares instances of which the same is known, and the learner knows those with even
+// OfKnown compares instances that look the same, and the learner knows those with even
 // seeds.
 func OfKnown() Comparison {
 	return Comparison{func(i *Instance) string { return i.Known }, bySeed, shuffleInstances}
 }
 
-// OfOtherScenarios compares instances of which the same is known. The learner knows one half of the
+// OfOtherScenarios compares instances that look the same. The learner knows one half of the
 // scenarios and guesses the other half.
 func OfOtherScenarios() Comparison {
 	return Comparison{func(i *Instance) string { return i.Known }, byScenario, shuffleScenarios}
@@ -294,7 +294,7 @@ func byScenario(instances []Instance) []trial {
 	return trials
 }
 
-// scenariosByGroup lists the scenarios of which the same is known, in a fixed order.
+// scenariosByGroup lists the scenarios that look the same, in a fixed order.
 func scenariosByGroup(instances []Instance) [][]string {
 	groups := map[string]map[string]bool{}
 	for _, i := range instances {

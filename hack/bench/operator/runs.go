@@ -166,7 +166,7 @@ func (r *rig) playLarge(ctx context.Context, s settings) ([]figure, error) {
 
 func (p *players) lastEnd() time.Time { return time.Unix(0, p.last.Load()) }
 
-// playMany plays many runs side by side, of which trainers play some. The operator is killed once
+// playMany plays many runs side by side; trainers play some of them. The operator is killed once
 // half of them are complete.
 func (r *rig) playMany(ctx context.Context, s settings) ([]figure, error) {
 	r.tell("playing %d runs and %d of trainers at the same time", s.Runs, s.External)

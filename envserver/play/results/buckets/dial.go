@@ -24,7 +24,7 @@ func dialControl(location string) func(ctx context.Context, network, address str
 	if err != nil {
 		u = &url.URL{}
 	}
-	named, _ := netip.ParseAddr(u.Hostname()) //nolint:errcheck // a name is no loopback address
+	named, _ := netip.ParseAddr(u.Hostname()) //nolint:errcheck // a name isn't a loopback address
 	local := named.IsLoopback() || u.Hostname() == "localhost"
 	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
 		return nil // the proxy connects to the store

@@ -57,10 +57,9 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	found := replyFaults{gates: v.Gates}
 	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
-	for i, goal := range f.Workflow.Goal {
-		if !f.Met[i] {
-			r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other", Gold: goal.Source})
-		}
+	changed := slices.ContainsFunc(f.Unmet, func(goal scenarios.Predicate) bool { return goal.Source != "replied" })
+	if changed {
+		r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other", Gold: "what the steps change, and no more"})
 	}
 	r.gates(v.Gates)
 	if len(undone) > 0 {

@@ -99,6 +99,9 @@ func TestEvalErrors(t *testing.T) {
 	}{
 		"nothing":       {nil, "nothing to play: give --task"},
 		"misspelt task": {[]string{"ticket-reslove"}, `there is no task "ticket-reslove": did you mean "ticket-resolve"?`},
+		"a scenario":    {[]string{"B01"}, "B01 is a scenario, not a task: `csenv eval ticket-resolve --scenario B01` plays it"},
+		"a scenario of another task": {[]string{"ticket-resolve", "--scenario", "C07"},
+			"task ticket-resolve has no scenario C07: `csenv eval refund --scenario C07` plays it"},
 		"misspelt flag": {[]string{"--models", "m"}, "did you mean --model?"},
 		"unknown task":  {[]string{"--task", "chess"}, `there is no task "chess": known are ticket-classify`},
 		"unknown agent": {[]string{"--task", "refund", "--agent", "genius"},
@@ -135,7 +138,7 @@ func TestEvalErrors(t *testing.T) {
 		"no temperature": {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--temperature", "hot"},
 			"--temperature: "},
 		"another's scenario": {[]string{"--task", "refund", "--scenarios", "B01"},
-			"task refund has no scenario B01, use C07"},
+			"task refund has no scenario B01: `csenv eval ticket-resolve --scenario B01` plays it"},
 		"no manifest":        {[]string{"-f", "none.yaml"}, "reading the manifest: open none.yaml"},
 		"flags and manifest": {[]string{"-f", file, "--seed", "3"}, "--seed can't be combined with -f"},
 		"a pool missing": {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "metadata: {name: support}",

@@ -43,7 +43,7 @@ func TestDefaultStore(t *testing.T) {
 		t.Fatal(stored, err)
 	}
 	if _, errs, code := csenv(t, "results", "heuristic"); code != exitError ||
-		!strings.Contains(errs, "several runs named heuristic") || !strings.Contains(errs, "(20") {
+		!strings.Contains(errs, "several runs named heuristic") || !strings.Contains(errs, "(ticket-classify, seed 0, 20") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	for _, file := range stored {

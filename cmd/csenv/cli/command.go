@@ -128,7 +128,11 @@ func RequireArguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return fmt.Errorf("missing argument %s: see `%s --help`", names[len(args)], cmd.CommandPath())
+			name, hint := names[len(args)], ""
+			if slices.Contains([]string{"RUN", "A", "B"}, name) {
+				hint = "`csenv runs` lists the runs; "
+			}
+			return fmt.Errorf("missing argument %s: %ssee `%s --help`", name, hint, cmd.CommandPath())
 		case len(args) > len(names):
 			return fmt.Errorf("unexpected argument %q: see `%s --help`", args[len(names)], cmd.CommandPath())
 		}

@@ -65,10 +65,10 @@ func TestReview(t *testing.T) {
 		never   string
 	}{
 		"nothing": {action: `{"action_type":"resolve"}`, outcome: score.Scored,
-			want: []string{"category not set billing 0.000 of 0.200", "decision resolve resolve 0.200 of 0.200",
-				"refund amount not stated $", "reply none 0.000 of 0.500", "sum 0.200 of 1.000"}},
+			want: []string{"category not set billing 0.000 of 0.200", "escalation resolve resolve 0.200 of 0.200",
+				"refund amount not stated $", "response none 0.000 of 0.500", "sum 0.200 of 1.000"}},
 		"a wrong team": {action: `{"action_type":"submit","decision":"escalate","team":"trade",` + reply + `}`,
-			outcome: score.Scored, want: []string{"decision escalate to trade resolve 0.000 of 0.200 an agent may"}},
+			outcome: score.Scored, want: []string{"escalation escalate to trade resolve 0.000 of 0.200 an agent may"}},
 		"a model's answers": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Scored,
 			verdict: verdict(grader.Criterion{ID: "facts", Earned: 80, Offered: 160, Reason: "1 of 2 are missing",
 				Evidence: []grader.Evidence{answer("facts", "f1", grader.Met, "too much"), answer("facts", "f5", grader.Unmet, "")}},
@@ -79,7 +79,7 @@ func TestReview(t *testing.T) {
 					Evidence: []grader.Evidence{answer("empathy", "", grader.Met, "sorry")}}),
 			want: []string{`refund amount told $`, `the judge: met, by`, "arrives by not told", "next step 0.050 of 0.100",
 				"By how much were we answered", "open the judge: unmet", "empathy 0.040 of 0.040 the judge: met",
-				"reply 0.120 of 0.500"}},
+				"response 0.120 of 0.500"}},
 		"an unread reply": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Scored,
 			verdict: verdict(grader.Criterion{ID: "facts", Offered: 160}), want: []string{"refund amount not stated"}},
 		"without a grade": {action: `{"action_type":"resolve",` + reply + `}`, outcome: score.Errored,

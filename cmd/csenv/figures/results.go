@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/tasks"
 )
 
 // PrintRun writes a run: the object as JSON or YAML, its figures otherwise. The JSON of a stored
@@ -89,6 +90,9 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow, lost []source.Lo
 		if r.Scope == "dimension" {
 			dimensions.Rows = append(dimensions.Rows, []string{r.Task(), r.Dimension(), r.Short.Mean, r.Short.Offered,
 				r.Bar().Text(20)})
+			if r.Task() == tasks.QueueManagement {
+				dimensions.Note = "Those of a queue are means of its tickets, weighted by priority."
+			}
 			continue
 		}
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Short.Mean,

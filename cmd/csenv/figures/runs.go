@@ -20,6 +20,8 @@ type listedRun struct {
 	Name     string `json:"name"`
 	State    string `json:"state"`
 	Agent    string `json:"agent"`
+	Task     string `json:"task"`
+	Seed     string `json:"seed"`
 	Score    string `json:"score"`
 	PassRate string `json:"passRate"`
 	Scored   int64  `json:"scored"`
@@ -106,6 +108,7 @@ func newListedRun(r *source.LoadedRun) listedRun {
 	episodes := ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
 	state, _ := StateOf(r.EvaluationRun)
 	return listedRun{Name: r.Name, State: state, Agent: source.AgentName(r.EvaluationRun),
+		Task: TaskNames(r.EvaluationRun), Seed: SeedOf(r.EvaluationRun),
 		Score:    ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean,
 		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,
 		Trouble:  TroubleOf(r.EvaluationRun),
@@ -113,19 +116,35 @@ func newListedRun(r *source.LoadedRun) listedRun {
 		interval: ptr.Deref(ptr.Deref(r.Status.Score, v1alpha1.Score{}).CI95, v1alpha1.Interval{})}
 }
 
+// TaskNames lists the tasks of a run.
+func TaskNames(run *v1alpha1.EvaluationRun) string {
+	return strings.Join(view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name }), ", ")
+}
+
+// SeedOf is the seed of a run, "" if it is unknown.
+func SeedOf(run *v1alpha1.EvaluationRun) string {
+	if run.Spec.Seed == nil {
+		return ""
+	}
+	return fmt.Sprint(*run.Spec.Seed)
+}
+
 // runList lists the latest runs, the latest first.
 func runList(runs []listedRun, limit uint) view.Result {
 	slices.SortStableFunc(runs, func(a, b listedRun) int { return b.Created.Compare(a.Created) })
 	runs = view.TakeFirst(runs, limit)
-	header := []string{"run", "state", "agent", "score", "pass rate", "scored", "created"}
-	cells := func(r listedRun, score, passRate string) []string {
-		return []string{r.Name, r.State, r.Agent, view.OrDash(score), view.OrDash(passRate),
-			fmt.Sprintf("%d/%d", r.Scored, r.Total), view.FormatUTC(r.Created)}
+	header := []string{"run", "state", "agent", "task", "seed", "score", "pass rate", "scored", "created"}
+	cells := func(r listedRun, score, passRate, created string) []string {
+		return []string{r.Name, r.State, r.Agent, view.OrDash(r.Task), view.OrDash(r.Seed), view.OrDash(score),
+			view.OrDash(passRate), fmt.Sprintf("%d/%d", r.Scored, r.Total), created}
 	}
-	rows := view.MapItems(runs, func(r listedRun) []string { return cells(r, r.Score, r.PassRate) })
+	rows := view.MapItems(runs, func(r listedRun) []string {
+		return cells(r, r.Score, r.PassRate, view.FormatUTC(r.Created))
+	})
 	troubles := view.MapItems(runs, func(r listedRun) Trouble { return r.Trouble })
-	table := view.Section{Header: slices.Clone(header), Rows: view.MapItems(runs, func(r listedRun) []string {
-		return cells(r, RoundToInterval(r.Score, r.interval), RoundToInterval(r.PassRate, r.interval))
+	table := view.Section{Header: append(header[:len(header)-1:len(header)-1], "created (UTC)"), Rows: view.MapItems(runs, func(r listedRun) []string {
+		return cells(r, RoundToInterval(r.Score, r.interval), RoundToInterval(r.PassRate, r.interval),
+			r.Created.UTC().Format("2006-01-02 15:04"))
 	})}
 	addTrouble(&table, troubles)
 	for i, t := range troubles {

@@ -22,7 +22,7 @@ import (
 )
 
 // version counts the changes of the schema and of the blobs.
-const version = 4
+const version = 5
 
 const schema = `
 CREATE TABLE runs (

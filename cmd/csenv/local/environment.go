@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -121,5 +123,40 @@ func EnvironmentOf(name string) (v1alpha1.EnvironmentType, error) {
 	case tasks.Workflow:
 		return v1alpha1.WorkflowEnvironment, nil
 	}
+	if task := taskOf(name); task != "" {
+		return "", fmt.Errorf("%[1]s is a scenario, not a task: `csenv eval %[2]s --scenario %[1]s` plays it", name, task)
+	}
 	return "", fmt.Errorf("there is no task %q%s", name, source.SuggestWord(name, tasks.Names()))
+}
+
+// taskOf is a task that plays a built-in scenario, "" if there is none of that id.
+func taskOf(id string) string {
+	public, err := scenarios.LoadPublic()
+	if err != nil {
+		return ""
+	}
+	if _, ok := public.Ticket(id); ok {
+		return tasks.TicketResolve
+	}
+	if w, ok := public.Workflow(id); ok {
+		return w.Task()
+	}
+	return ""
+}
+
+// explainScenario names the task of a selected scenario that the selected task doesn't play, or
+// returns the error.
+func explainScenario(run *v1alpha1.EvaluationRun, err error) error {
+	for _, selected := range run.Spec.Tasks {
+		for _, id := range ptr.Deref(selected.Scenarios, v1alpha1.ScenarioSelection{}).IDs {
+			task := taskOf(id)
+			right, _ := tasks.Find(task)
+			given, _ := tasks.Find(selected.Name)
+			if task != "" && right.Class != given.Class {
+				return fmt.Errorf("task %[1]s has no scenario %[2]s: `csenv eval %[3]s --scenario %[2]s` plays it",
+					selected.Name, id, task)
+			}
+		}
+	}
+	return err
 }

@@ -212,6 +212,7 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 		Limits: o.Limits,
 	})
 	if err != nil {
+		err = explainScenario(run, err)
 		g.end(evaluation.BuildConditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
 		return nil, err
 	}

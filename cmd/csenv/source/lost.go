@@ -8,9 +8,11 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/env/queue"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/tasks"
 )
 
@@ -64,10 +66,14 @@ type verdict struct {
 
 // listLostPoints lists what an episode lost, by the dimensions that count and the recorded
 // verdicts.
-func listLostPoints(e record.Episode, task string, dimensions []score.Dimension) []Lost {
+func listLostPoints(e record.Episode, planned score.PlannedEpisode, dimensions []score.Dimension) []Lost {
+	task := planned.Task
 	parts, points := listParts(e, task), map[string]int64{}
 	for _, d := range dimensions {
 		lost := d.Offered - d.Earned
+		if d.Name == "steps" {
+			lost = min(lost, payRequired(planned, d.Offered)-d.Earned)
+		}
 		if lost <= 0 {
 			continue
 		}
@@ -75,6 +81,21 @@ func listLostPoints(e record.Episode, task string, dimensions []score.Dimension)
 		shareOut(parts[d.Name], lost, func(part string, n int64) { points[task+"/"+d.Name+"/"+part] += n })
 	}
 	return view.MapItems(view.SortedKeys(points), func(reason string) Lost { return Lost{reason, points[reason]} })
+}
+
+// payRequired returns what the steps pay that a built-in workflow requires, or else what was offered:
+// without a right reply that is more.
+func payRequired(e score.PlannedEpisode, offered int64) int64 {
+	public, err := scenarios.LoadPublic()
+	if err != nil {
+		return offered
+	}
+	if scenario, ok := public.Workflow(e.Scenario); ok {
+		if w, err := scenario.Instantiate(e.Seed); err == nil {
+			return workflow.PayRequired(w)
+		}
+	}
+	return offered
 }
 
 // shareOut divides what a dimension lost among its parts, in proportion: a queue's dimensions are

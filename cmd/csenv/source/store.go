@@ -177,7 +177,9 @@ func (s *Stored) folder(ctx context.Context, folders []string, name string) (str
 		if err != nil {
 			return "", err
 		}
-		dated[i] = fmt.Sprintf("%s (%s)", folder, view.FormatUTC(m.Written))
+		tasks := view.MapItems(m.Plan.Tasks, func(t score.PlanTask) string { return t.Name })
+		dated[i] = fmt.Sprintf("%s (%s, seed %d, %s)", folder, strings.Join(tasks, ", "), m.Plan.Seed,
+			view.FormatUTC(m.Written))
 	}
 	return "", fmt.Errorf("%s contains several runs named %s: choose one of %s", s.location, name,
 		strings.Join(dated, ", "))

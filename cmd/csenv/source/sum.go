@@ -70,7 +70,7 @@ func (c *Checker) Count(e record.Episode) Counted {
 				counted.Counts, counted.Episode = true, r.Episode
 				counted.Counted = rollout.CountAnswers(r.Episode.Outcome, e.Turns, e.Verdicts)
 				counted.Mute = rollout.IsMute(r.Episode.Outcome, e.Turns)
-				counted.Lost = listLostPoints(e, r.Planned.Task, r.Episode.Dimensions)
+				counted.Lost = listLostPoints(e, counted.Planned, r.Episode.Dimensions)
 				return counted
 			}
 		}

@@ -34,10 +34,8 @@ type episodePage struct {
 	State stateView
 	Score string
 	About []string
-	// Title is what the scenario is about. Number and Trial count from 1.
-	Title  string
-	Number int64
-	Trial  int
+	// Title is what the scenario is about.
+	Title string
 	// Parts are those that are shown: the one of the open tab or, without tabs, all.
 	Parts []string
 	Tabs  []tab
@@ -133,7 +131,7 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 		open = tabConversation
 	}
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, About: describeEpisode(t),
-		Title: s.titleOf(e.Scenario, e.Seed), Number: e.Index + 1, Trial: e.Trial + 1,
+		Title:   s.titleOf(e.Scenario, e.Seed),
 		Command: s.command(run, e), Facts: recordFacts(e)}
 	p.State, p.Score = standingOf(run.EvaluationRun, e)
 	list := runPath(run) + "/episodes"
@@ -149,8 +147,8 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 	}
 	filter := dropParameter(query, "tab")
 	p.Crumbs = newCrumbs("Overview", "/", run.Name, runPath(run), "Episodes", addQuery(list, filter),
-		strconv.FormatInt(p.Number, 10), "")
-	return shown{"episode", fmt.Sprintf("Episode %d of %s", p.Number, run.Name), "", p}, nil
+		strconv.FormatInt(e.Index, 10), "")
+	return shown{"episode", fmt.Sprintf("Episode %d of %s", e.Index, run.Name), "", p}, nil
 }
 
 // rawEpisode answers with the record of an episode as a file.
@@ -265,7 +263,7 @@ func describeEpisode(t transcript.Transcript) []string {
 			refused++
 		}
 	}
-	about := []string{"task " + e.Task, "scenario " + e.Scenario, "trial " + strconv.Itoa(e.Trial+1),
+	about := []string{"task " + e.Task, "scenario " + e.Scenario, "trial " + strconv.Itoa(e.Trial),
 		fmt.Sprintf("seed %d", e.Seed)}
 	steps := view.FormatCount(len(e.Turns), "step")
 	if limit := t.MaxSteps(); limit > 0 {
@@ -284,7 +282,7 @@ func describeEpisode(t transcript.Transcript) []string {
 // recordFacts are the facts of a record by name.
 func recordFacts(e record.Episode) []transcript.Field {
 	facts := []transcript.Field{{Name: "Run", Value: e.Run},
-		{Name: "Index in addresses, records and commands, from 0", Value: strconv.FormatInt(e.Index, 10)},
+		{Name: "Episode, counted from 0", Value: strconv.FormatInt(e.Index, 10)},
 		{Name: "Episode id", Value: e.EpisodeID},
 		{Name: "Environment", Value: e.Environment}, {Name: "Reward mode", Value: string(e.RewardMode)},
 		{Name: "Judge", Value: e.Judge},

@@ -87,11 +87,11 @@ func TestEpisodePage(t *testing.T) {
 		query       string
 		want, never []string
 	}{
-		"the conversation": {"", []string{"Episode 4: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "score 0.7000, passes with 0.8",
+		"the conversation": {"", []string{"Episode 3: <span dir=\"auto\">Query on seat count, Ironbridge Cycles</span>", "scenario B07", "It is refunded.", ">category billing<", "score 0.7000, passes with 0.8",
 			"2 steps of at most 10", `class="bubble agent"`, "&#43;0.500", "total 0.700", "Missed",
 			`<dt>refund_amount</dt><dd dir="auto">$&lt;5&gt;</dd>`, "Lost: the reply doesn&#39;t state "}, []string{"f1", "no reply to the customer"}},
 		"the grade in a list of one scenario": {"scenario=B07&q=ab",
-			[]string{"decision", "A good reply", "(money that goes back the way it was paid, now or already under way)", "priority not set, right: ",
+			[]string{"escalation", "A good reply", "(money that goes back the way it was paid, now or already under way)", "priority not set, right: ",
 				`href="/runs/_/gpt-01234567/episodes?q=ab&amp;scenario=B07"`, `href="/runs/_/gpt-01234567/episodes/3?q=ab&amp;scenario=B07"`},
 			nil},
 		"the record": {"tab=record", []string{`href="/play/?scenario=B07&amp;seed=42&amp;target=ticket&amp;task=ticket-resolve"`,

@@ -194,7 +194,7 @@ func pageNumber(r *http.Request) (int, error) {
 }
 
 func (s *site) episodeRow(path string, values url.Values, e index.Episode) episodeRow {
-	row := episodeRow{Episode: numberFromOne(e), Title: s.titleOf(e.Scenario, e.Seed),
+	row := episodeRow{Episode: e, Title: s.titleOf(e.Scenario, e.Seed),
 		Category: s.scenarios[e.Scenario].Category, Points: "–", State: wordOf(e.Outcome, e.Class, e.Passed),
 		Seconds: fmt.Sprintf("%.1f", float64(e.DurationMS)/1000), Path: addQuery(fmt.Sprintf("%s/episodes/%d", path,
 			e.Index), values)}
@@ -202,13 +202,6 @@ func (s *site) episodeRow(path string, values url.Values, e index.Episode) episo
 		row.Points = score.FormatDecimal(*e.Score)
 	}
 	return row
-}
-
-// numberFromOne is an episode with its number and its trial counted from 1, as people do.
-func numberFromOne(e index.Episode) index.Episode {
-	e.Index++
-	e.Trial++
-	return e
 }
 
 // outcomeWords are the words of wordOf for values of the form.

@@ -34,7 +34,7 @@ func TestEpisodeList(t *testing.T) {
 		"a wrong page":      {list + "?page=-1", 400, []string{"pages are numbered from 1"}, nil},
 		"a neighbour in the list": {list + "/1?scenario=B06", 200, []string{"2 of 2",
 			list + `/0?scenario=B06" rel="prev" data-key="ArrowLeft"`}, []string{`rel="next"`}},
-		"outside of its list":      {list + "/4?scenario=B06", 200, []string{"Episode 5"}, []string{`rel="next"`, `rel="prev"`}},
+		"outside of its list":      {list + "/4?scenario=B06", 200, []string{"Episode 4:"}, []string{`rel="next"`, `rel="prev"`}},
 		"an episode that is not":   {list + "/99", 404, []string{"no stored episode with the index 99"}, nil},
 		"a number that is not one": {list + "/..%2f", 404, nil, nil},
 	} {

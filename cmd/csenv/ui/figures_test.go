@@ -97,7 +97,7 @@ func TestPagesOfFigures(t *testing.T) {
 			"oracle is better (95 % interval", `<td class="number">0, 3, 0</td>`, "minus oracle", `<td class="number">-1.00 (-1.00 to -1.00)</td>`,
 			paths["noop"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">1.0000<"}, []string{"style="}},
 		"two transcripts": {"/compare/episodes?run=" + id("oracle") + "&run=" + id("noop") + "&task=ticket-resolve&scenario=B06&trial=1",
-			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 2", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Lost: no reply to the customer"}, nil},
+			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 1", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Lost: no reply to the customer"}, nil},
 		"two transcripts without a scenario": {"/compare/episodes?run=" + id("oracle") + "&run=" + id("noop"), false, 400,
 			[]string{"choose a scenario on the page Compare"}, nil},
 		"public updates of a comparison": {"/compare/live", true, 403, []string{"Forbidden"}, nil},

@@ -388,10 +388,7 @@ func (s *site) runRow(r *source.LoadedRun) runRow {
 
 // describe adds what a run plays and used, and its figures in short.
 func (row *runRow) describe(run *v1alpha1.EvaluationRun) {
-	row.Task, row.Selection = taskNames(run), selectionOf(run)
-	if run.Spec.Seed != nil {
-		row.Seed = fmt.Sprint(*run.Spec.Seed)
-	}
+	row.Task, row.Seed, row.Selection = figures.TaskNames(run), figures.SeedOf(run), selectionOf(run)
 	row.Points = pointsOf(run)
 	row.usage, row.Trouble = usageOf(run), figures.TroubleOf(run).TroubleText()
 	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {

@@ -12,11 +12,6 @@ import (
 	"github.com/csenv/csenv/envserver/web/chart"
 )
 
-// taskNames lists the tasks of a run.
-func taskNames(run *v1alpha1.EvaluationRun) string {
-	return strings.Join(view.MapItems(run.Spec.Tasks, func(t v1alpha1.TaskSelection) string { return t.Name }), ", ")
-}
-
 // selectionOf says which scenarios of its tasks a run plays, and how often.
 func selectionOf(run *v1alpha1.EvaluationRun) string {
 	scenarios, trials := 0, int32(0)

@@ -62,7 +62,7 @@ func (s *site) sideBySide(r *http.Request) (shown, error) {
 	p.Crumbs = newCrumbs("Compare", "/compare?"+url.Values{"run": q["run"]}.Encode(), p.Scenario, "")
 	for n := range trials {
 		q.Set("trial", strconv.Itoa(n))
-		p.Trials = append(p.Trials, tab{"Trial " + strconv.Itoa(n+1), "/compare/episodes?" + q.Encode(), n == trial})
+		p.Trials = append(p.Trials, tab{"Trial " + strconv.Itoa(n), "/compare/episodes?" + q.Encode(), n == trial})
 	}
 	title := p.Scenario + " in " + strings.Join(names, ", ")
 	return shown{"side-by-side", title, "compare", p}, nil

@@ -124,7 +124,7 @@ func (s *stored) follow(ctx context.Context, location string) {
 		s.mu.Lock()
 		same := errors.Is(err, s.failures[location]) || fmt.Sprint(err) == fmt.Sprint(s.failures[location])
 		s.mu.Unlock()
-		if read > 0 || !same {
+		if read > 0 || !same || !warmed { // before it is called settled, the figures are known
 			s.set(func() { delete(s.progress, location); s.failures[location] = err })
 			s.load(ctx)
 		}

@@ -125,9 +125,16 @@ func (s Section) folded() []table.ColumnConfig {
 	}
 	configs := make([]table.ColumnConfig, len(widths))
 	for i, width := range widths {
-		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: max(width, 1), WidthMaxEnforcer: text.WrapSoft}
+		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: max(width, 1), WidthMaxEnforcer: wrapCell}
 	}
 	return configs
+}
+
+// wrapCell wraps a cell. Its lines begin where its text does.
+func wrapCell(cell string, width int) string {
+	body := strings.TrimLeft(cell, " ")
+	indent := cell[:min(len(cell)-len(body), width-1)]
+	return indent + strings.ReplaceAll(text.WrapSoft(body, width-len(indent)), "\n", "\n"+indent)
 }
 
 // widest returns the widest of the columns that may be narrowed, -1 if there is none.

@@ -23,6 +23,7 @@ func TestText(t *testing.T) {
 		"a plain level":        {got: ColourOf(false, LevelBad), want: "bad"},
 		"a coloured level":     {got: ColourOf(true, LevelOK), want: "\x1b[32mok\x1b[0m"},
 		"an unknown level":     {got: ColourOf(true, "odd"), want: "odd"},
+		"an indented cell":     {got: wrapCell("  one two", 6), want: "  one \n  two"},
 		"JSON on one line":     {got: FormatJSON(map[string]int{"a": 1}), want: `{"a":1}`},
 		"a value without JSON": {got: FormatJSON(func() {}), want: "json: unsupported type: func()"},
 	} {

@@ -3,6 +3,7 @@ package workflow
 import (
 	"math/bits"
 
+	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
@@ -26,18 +27,24 @@ func (s *state) earnedSteps() int64 {
 	return points
 }
 
-// offeredSteps returns the points of all required steps. In a generated case these are the look-ups
-// and questions alone, whatever their number. What its changes and its reply are worth is in the
-// resolution. In a written workflow they are those of the required steps after a right reply, and
-// otherwise of as many as the agent may take, so that the score doesn't tell how many are required.
+// offeredSteps returns the points of all required steps. In a written workflow without a right reply
+// they are those of as many steps as the agent may take, so that the score doesn't tell how many are
+// required.
 func (s *state) offeredSteps() int64 {
-	switch {
-	case s.workflow.Rules.PaysLookUpsApart:
-		return stepPoints
-	case s.isRight():
-		return stepPoints * int64(len(s.workflow.Steps))
+	if s.workflow.Rules.PaysLookUpsApart || s.isRight() {
+		return PayRequired(s.workflow)
 	}
 	return stepPoints * int64(s.workflow.MaxSteps)
+}
+
+// PayRequired returns the milli-points of the required steps of a workflow. In a generated case these
+// are the look-ups and questions alone, whatever their number: what its changes and its reply are
+// worth is in the resolution.
+func PayRequired(w *scenarios.Workflow) int64 {
+	if w.Rules.PaysLookUpsApart {
+		return stepPoints
+	}
+	return stepPoints * int64(len(w.Steps))
 }
 
 // lookUps counts the required look-ups and questions of a generated case.

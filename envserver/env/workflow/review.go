@@ -18,9 +18,9 @@ type Reviewed struct {
 	Stated []facts.Fact
 	// Told is what the reply tells the customer, nil without a reply.
 	Told *grader.Told
-	// Done reports for each step of the workflow whether it was done, and Met for each goal whether
-	// it is met.
-	Done, Met []bool
+	// Done reports for each step of the workflow whether it was done. Unmet are the goals that aren't met.
+	Done  []bool
+	Unmet []scenarios.Predicate
 }
 
 // ReviewCase returns the case of the current episode, or nil if the environment is another one.
@@ -32,8 +32,6 @@ func ReviewCase(env episode.Environment) *Reviewed {
 	s := e.state
 	r := &Reviewed{Workflow: s.workflow, History: slices.Clone(s.history), Stated: s.stated, Told: s.told,
 		Done: slices.Clone(s.satisfied)}
-	for _, goal := range s.workflow.Goal {
-		r.Met = append(r.Met, s.meetsPredicate(goal))
-	}
+	r.Unmet = slices.DeleteFunc(slices.Clone(s.workflow.Goal), s.meetsPredicate)
 	return r
 }

@@ -47,6 +47,7 @@ var methods = template.FuncMap{
 	"answer": func(v interface{ Answer() string }) string { return v.Answer() },
 	"given":  func(v interface{ Given() string }) string { return v.Given() },
 	"input":  func(v interface{ Input() string }) string { return v.Input() },
+	"note":   (*transcript.Message).Note,
 	"title":  func(v interface{ Title() string }) string { return v.Title() },
 
 	"format": time.Time.Format,

@@ -29,7 +29,14 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 			fined.Value += c.Earned
 		}
 	}
-	r.add(Row{Criterion: "steps", Points: paid["steps"]})
+	steps, needed := paid["steps"], workflow.PayRequired(f.Workflow)
+	row := Row{Criterion: "steps", Points: steps}
+	if steps != nil && steps.Offered > needed {
+		row.Why = fmt.Sprintf("the case needs %s; without a right reply it is divided by what the %d steps that the "+
+			"agent may take would pay", score.FormatThousandths(needed), f.Workflow.MaxSteps)
+		steps = &Points{Value: steps.Value, Offered: needed}
+	}
+	r.add(row)
 	var undone []string
 	for i, s := range f.Workflow.Steps {
 		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
@@ -50,14 +57,13 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	found := replyFaults{gates: v.Gates}
 	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
-	for i, goal := range f.Workflow.Goal {
-		if !f.Met[i] {
-			r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other", Gold: goal.Source})
-		}
+	changed := slices.ContainsFunc(f.Unmet, func(goal scenarios.Predicate) bool { return goal.Source != "replied" })
+	if changed {
+		r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other", Gold: "what the steps change, and no more"})
 	}
 	r.gates(v.Gates)
 	if len(undone) > 0 {
-		r.lose(paid["steps"], "not done: "+strings.Join(undone[:min(len(undone), maxLosses)], ", "))
+		r.lose(steps, "not done: "+strings.Join(undone[:min(len(undone), maxLosses)], ", "))
 	}
 	if f.Told == nil {
 		r.lose(paid["resolution"], "no reply to the customer")

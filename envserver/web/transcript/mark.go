@@ -45,7 +45,7 @@ func (s *Step) written() string {
 		switch {
 		case item.Call != nil:
 			return item.Call.Sent()
-		case item.Message != nil && item.Message.Role == "agent" && !item.Message.Again:
+		case item.Message.isReply():
 			return item.Message.Content
 		}
 	}

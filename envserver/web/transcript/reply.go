@@ -16,7 +16,7 @@ import (
 // reply adds the row of the reply and below it the criteria, with the facts and questions below
 // theirs.
 func (r *Review) reply(t *ticket.Reviewed, v *grader.Verdict, paid *Points) {
-	row := Row{Criterion: "reply", Points: paid}
+	row := Row{Criterion: grader.DimensionResponse, Points: paid}
 	if !t.Replied {
 		row.Given = "none"
 		r.lose(paid, "no reply to the customer")
@@ -100,11 +100,14 @@ func newFactRow(slot, what, gold string) Row {
 func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.Told, found *replyFaults) {
 	shown := make([]bool, len(given))
 	for i, f := range required {
-		row := newFactRow("", f.What, f.Values[0])
-		finding := facts.Missing
+		finding, gold := facts.Missing, f.Values
 		if told != nil {
 			finding = told.Facts.Required[i]
 		}
+		if finding == facts.Right {
+			gold = gold[:1]
+		}
+		row := newFactRow("", f.What, strings.Join(gold, " or "))
 		wanted := row.Criterion + " " + row.Gold
 		at := slices.IndexFunc(given, func(g facts.Fact) bool { return g.What == f.What })
 		switch finding {

@@ -224,10 +224,10 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 	r.label(grader.DimensionCategory, d.Category, gold.Category, gold.CategoryAlternates, paid)
 	r.label(grader.DimensionPriority, d.Priority, gold.Priority, gold.PriorityAlternates, paid)
 	if t.Rubric == tasks.TicketResolve {
-		row := Row{Criterion: "decision", Given: describeEnding(d), Gold: goldEnding(gold),
+		row := Row{Criterion: grader.DimensionEscalation, Given: describeEnding(d), Gold: goldEnding(gold),
 			Points: paid[grader.DimensionEscalation], Why: wrongEnding(d, t.Ticket)}
 		r.add(row)
-		r.lose(row.Points, fmt.Sprintf("decision %s, right: %s", row.Given, row.Gold))
+		r.lose(row.Points, fmt.Sprintf("ending %s, right: %s", row.Given, row.Gold))
 		r.reply(t, v, paid[grader.DimensionResponse])
 		r.good(t.Ticket.References, t.Ticket.Language)
 	}
@@ -265,12 +265,13 @@ func (r *Review) good(references scenarios.References, language string) {
 }
 
 func (r *Review) label(name, given, gold string, alternates []scenarios.Alternate, paid map[string]*Points) {
-	why := ""
-	if at := slices.IndexFunc(alternates, func(a scenarios.Alternate) bool { return a.Value == given }); at >= 0 {
-		why = fmt.Sprintf("arguable: %s of the points", score.FormatThousandths(alternates[at].Credit))
+	if given != gold {
+		for _, a := range alternates {
+			gold += fmt.Sprintf(", or %s for %s of the points", a.Value, score.FormatThousandths(a.Credit))
+		}
 	}
 	given = cmp.Or(given, "not set")
-	r.add(Row{Criterion: name, Given: given, Gold: gold, Points: paid[name], Why: why})
+	r.add(Row{Criterion: name, Given: given, Gold: gold, Points: paid[name]})
 	r.lose(paid[name], fmt.Sprintf("%s %s, right: %s", name, given, gold))
 }
 
@@ -285,7 +286,7 @@ func goldEnding(g scenarios.TicketGold) string {
 	if !g.Escalate {
 		return "resolve"
 	}
-	return "escalate to " + g.Team
+	return "escalate to " + strings.Join(append([]string{g.Team}, g.TeamAlternates...), " or ")
 }
 
 // wrongEnding returns what is wrong with a decision, or "".

@@ -44,7 +44,7 @@ func kinds(items []Item) string {
 		case item.Opened != nil:
 			names = append(names, fmt.Sprintf("opened %v", item.Opened.Again))
 		case item.Message != nil:
-			names = append(names, fmt.Sprintf("%s %v", item.Message.Role, item.Message.Again))
+			names = append(names, fmt.Sprintf("%s %v%s", item.Message.Role, item.Message.Again, item.Message.Note()))
 		case item.Call != nil:
 			names = append(names, "call "+item.Call.Action)
 		case item.Article != nil:

@@ -48,8 +48,20 @@ type Opened struct {
 // Message is a message of the conversation. Role is customer or agent.
 type Message struct {
 	ticket.Message
-	// Again means that an earlier item has the message: the agent returned to its ticket.
-	Again bool
+	// Again means that an earlier item has the message: the agent returned to its ticket. Before
+	// means that it was written before the ticket, not by the agent that is graded.
+	Again, Before bool
+}
+
+// isReply reports whether the graded agent sends the message with the step that shows it.
+func (m *Message) isReply() bool { return m != nil && m.Role == "agent" && !m.Again && !m.Before }
+
+// Note says what is particular about the message, or "".
+func (m *Message) Note() string {
+	if m.Before {
+		return "in an earlier conversation, before this ticket"
+	}
+	return ""
 }
 
 // Call is an action of a workflow and its answer.
@@ -101,16 +113,19 @@ func (w *Watcher) ticket(seen *ticket.Observation) []Item {
 	if seen.QueueStatus != nil {
 		items = append(items, Item{Queue: &Queue{*seen.QueueStatus, seen.TicketID}})
 	}
+	before := false
 	if seen.TicketID != w.ticketID {
 		w.ticketID, w.said = seen.TicketID, 0
 		_, again := w.seen[seen.TicketID]
+		before = !again
 		items = append(items, Item{Opened: &Opened{TicketID: seen.TicketID, Task: seen.Task, Name: seen.CustomerName,
 			Company: seen.Company, Since: seen.CustomerSince, Level: seen.AccountLevel, Now: seen.Now,
 			Language: seen.Language, Subject: seen.Subject, Text: seen.Description, Attachments: seen.Attachments,
 			Again: again}})
 	}
 	for ; w.said < len(seen.ConversationHistory); w.said++ {
-		items = append(items, Item{Message: &Message{seen.ConversationHistory[w.said], w.said < w.seen[w.ticketID]}})
+		items = append(items, Item{Message: &Message{seen.ConversationHistory[w.said], w.said < w.seen[w.ticketID],
+			before}})
 	}
 	if w.seen == nil {
 		w.seen = map[string]int{}

@@ -105,7 +105,7 @@ func newATIFTrajectory(t *trajectory) atifTrajectory {
 	for i := range t.Turns {
 		out.Steps = append(out.Steps, newATIFStep(t, i))
 	}
-	if sum := t.tokens(); sum != nil {
+	if sum := t.sumTokens(); sum != nil {
 		out.FinalMetrics = &atifTotals{sum.Prompt, sum.Completion}
 	}
 	return out
@@ -146,7 +146,7 @@ func collectFacts(t *trajectory) map[string]any {
 	}
 	out := map[string]any{"run": t.run.Name, "episode": t.Index, "environment": t.Environment, "task": t.Task,
 		"scenario": t.Scenario, "split": t.split, "trial": t.Trial, "seed": t.Seed, "outcome": t.Outcome,
-		"score": t.Score, "reward": t.reward(), "dimensions": parts, "judge": t.Judge, "basis": t.basis(),
+		"score": t.Score, "reward": t.sumRewards(), "dimensions": parts, "judge": t.Judge, "basis": t.describeTrust(),
 		"grader_version": t.GraderVersion, "scenario_digest": t.ScenarioDigest, "attempts": t.Attempts}
 	counts := rollout.CountAnswers(t.Outcome, t.Turns, t.Verdicts)
 	out["answers"], out["no_action"], out["provoking"] = counts.Answers, counts.NoAction, counts.Unread

@@ -85,7 +85,7 @@ func TestReconcileAcceptsWhatAdmissionChanges(t *testing.T) {
 	})
 	settles("annotated by others", 0)
 
-	w.reconciler.memories.forget(client.ObjectKeyFromObject(pool()))
+	w.reconciler.memories.forgetPool(client.ObjectKeyFromObject(pool()))
 	settles("the operator restarted", 2)
 }
 

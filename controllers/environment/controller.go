@@ -167,13 +167,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading the pool: %w", err)
 	}
 	if apierrors.IsNotFound(err) || !env.DeletionTimestamp.IsZero() {
-		r.memories.forget(req.NamespacedName)
+		r.memories.forgetPool(req.NamespacedName)
 		r.reader.Polls.Forget(req.NamespacedName)
-		r.metrics.forget(req.NamespacedName)
-		r.updates.end(req.NamespacedName)
+		r.metrics.forgetPool(req.NamespacedName)
+		r.updates.freePlace(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	memory := r.memories.of(env)
+	memory := r.memories.memoryOf(env)
 
 	// 2. Create the ledger key first, or its Secret again: the servers start with it, and only the
 	// status stores its public half.
@@ -194,14 +194,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 4. Decide the number of servers and their scenarios. Nothing changes the decision afterwards.
 	d, decided := rules.DecidePool(rules.Input{Snapshot: snapshot, Memory: memory.decided,
-		MayUpdate: r.updates.claim(snapshot)})
+		MayUpdate: r.updates.claimPlace(snapshot)})
 	memory.decided = decided
 	r.metrics.countChanges(env, d.Changes)
-	r.metrics.show(snapshot)
+	r.metrics.showPool(snapshot)
 
 	// 5. Write what differs. The status shows refusals too, because users can't read the operator's
 	// log.
-	written, accepted := r.writer.write(ctx, d, memory.accepted)
+	written, accepted := r.writer.writeDecision(ctx, d, memory.accepted)
 	memory.accepted = accepted
 	written.Err = errors.Join(keyErr, written.Err, r.secrets.keepMetricsToken(ctx, snapshot, memory))
 	r.reportDecision(d, written, memory)

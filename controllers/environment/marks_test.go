@@ -188,7 +188,7 @@ func TestReconcileSuspends(t *testing.T) {
 }
 
 // A server that misses its end is deleted once more, for the time that it has left.
-func TestReconcileTellsADeafServerAgain(t *testing.T) {
+func TestReconcileEndsAnUndrainedServerAgain(t *testing.T) {
 	t.Parallel()
 	pod := server("support-a")
 	pod.UID = "pod-a"
@@ -199,8 +199,8 @@ func TestReconcileTellsADeafServerAgain(t *testing.T) {
 		got = fmt.Sprintf("%s %s %d", object.GetName(), *o.Preconditions.UID, *o.GracePeriodSeconds)
 		return apierrors.NewNotFound(corev1.Resource("pods"), object.GetName())
 	}})
-	deaf := []rules.Deaf{{Pod: &pod, Grace: 10}}
-	if err := (writer{c}).tellAgain(t.Context(), deaf); err != nil || got != "support-a pod-a 10" {
+	undrained := []rules.Undrained{{Pod: &pod, Grace: 10}}
+	if err := (writer{c}).endAgain(t.Context(), undrained); err != nil || got != "support-a pod-a 10" {
 		t.Errorf("deleted %q, %v", got, err)
 	}
 }

@@ -41,8 +41,8 @@ type memories struct {
 	pools map[types.NamespacedName]*memory
 }
 
-// of returns a pool's memory, an empty one for a new pool of a known name.
-func (m *memories) of(env *v1alpha1.CustomerSupportEnv) *memory {
+// memoryOf returns a pool's memory, an empty one for a new pool of a known name.
+func (m *memories) memoryOf(env *v1alpha1.CustomerSupportEnv) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := types.NamespacedName{Namespace: env.Namespace, Name: env.Name}
@@ -56,7 +56,7 @@ func (m *memories) of(env *v1alpha1.CustomerSupportEnv) *memory {
 	return m.pools[key]
 }
 
-func (m *memories) forget(key types.NamespacedName) {
+func (m *memories) forgetPool(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pools, key)

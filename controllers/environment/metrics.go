@@ -91,15 +91,15 @@ func (m *poolMetrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// forget drops the series of a deleted pool.
-func (m *poolMetrics) forget(key types.NamespacedName) {
+// forgetPool drops the series of a deleted pool.
+func (m *poolMetrics) forgetPool(key types.NamespacedName) {
 	for _, v := range m.all {
 		v.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "pool": key.Name})
 	}
 }
 
-// show sets the gauges of a pool. Counters start at 0, so that the first increase is visible.
-func (m *poolMetrics) show(s snapshot.Snapshot) {
+// showPool sets the gauges of a pool. Counters start at 0, so that the first increase is visible.
+func (m *poolMetrics) showPool(s snapshot.Snapshot) {
 	namespace, name := s.Env.Namespace, s.Env.Name
 	for _, c := range []*prometheus.CounterVec{m.cut, m.unjudged, m.pollsLost} {
 		c.WithLabelValues(namespace, name)

@@ -94,7 +94,7 @@ func TestPoolMetrics(t *testing.T) {
 		server("gone", terminating, waiting("", "")), server("unready", unready)},
 		Reports: map[string]score.Report{"support-a": report(1), "support-b": report(2), "full": report(10),
 			"going": report(4), "unready": report(0)}}
-	m.show(s)
+	m.showPool(s)
 	m.countScaling(s.Env, rules.Scaling{From: 1, To: 2, Reason: "FreeSessions"})
 	m.countChanges(s.Env, rules.Changes{TimesToReady: []time.Duration{3 * time.Second}})
 	m.drains.WithLabelValues("shop", "support").Observe(3)
@@ -139,11 +139,11 @@ csenv_pool_sessions_free{namespace="shop",pool="support"} 27
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Errorf("names that Prometheus advises against: %v, %v", problems, err)
 	}
-	m.forget(types.NamespacedName{Namespace: "shop", Name: "other"})
+	m.forgetPool(types.NamespacedName{Namespace: "shop", Name: "other"})
 	if n, err := testutil.GatherAndCount(registry); err != nil || n == 0 {
 		t.Errorf("%d series remain after the deletion of another pool, %v", n, err)
 	}
-	m.forget(types.NamespacedName{Namespace: "shop", Name: "support"})
+	m.forgetPool(types.NamespacedName{Namespace: "shop", Name: "support"})
 	if n, err := testutil.GatherAndCount(registry); err != nil || n != 0 {
 		t.Errorf("%d series remain of a deleted pool, %v", n, err)
 	}

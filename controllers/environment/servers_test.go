@@ -127,7 +127,7 @@ func TestReconcileReportsDrains(t *testing.T) {
 				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
 					Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
 			})
-			w.reconciler.memories.of(env)
+			w.reconciler.memories.memoryOf(env)
 			_, last := rules.DecidePool(rules.Input{Snapshot: snapshot.Snapshot{Pool: children.Pool{Env: env},
 				Pods: []corev1.Pod{pod}, Reports: map[string]score.Report{pod.Name: report(6)}}})
 			w.reconciler.memories.recordDeleted(client.ObjectKeyFromObject(env), &pod)
@@ -149,18 +149,18 @@ func TestMemories(t *testing.T) {
 	if got := m.takeDeleted(key); len(got) > 0 {
 		t.Error("a pod of an unknown pool is stored")
 	}
-	first := m.of(pool())
+	first := m.memoryOf(pool())
 	first.written = noon
 	for range maxDeleted + 1 {
 		m.recordDeleted(key, &pod)
 	}
-	if m.of(pool()) != first || len(m.takeDeleted(key)) != maxDeleted || len(m.takeDeleted(key)) > 0 {
+	if m.memoryOf(pool()) != first || len(m.takeDeleted(key)) != maxDeleted || len(m.takeDeleted(key)) > 0 {
 		t.Error("the memory isn't kept, or has the wrong number of pods")
 	}
-	if other := m.of(pool(func(env *v1alpha1.CustomerSupportEnv) { env.UID = "another" })); !other.written.IsZero() {
+	if other := m.memoryOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.UID = "another" })); !other.written.IsZero() {
 		t.Error("a pool has the memory of an earlier one with its name")
 	}
-	m.forget(key)
+	m.forgetPool(key)
 	if len(m.pools) > 0 {
 		t.Error("a deleted pool is still in the memory")
 	}

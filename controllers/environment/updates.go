@@ -22,15 +22,15 @@ func newUpdates(most int) *updates {
 	return &updates{most: most, updated: map[types.NamespacedName]bool{}}
 }
 
-// claim reports whether the pool's servers may be replaced because of another release of the
+// claimPlace reports whether the pool's servers may be replaced because of another release of the
 // operator. A pool keeps its place until its servers are replaced, or are found not to start.
-func (u *updates) claim(s snapshot.Snapshot) bool {
+func (u *updates) claimPlace(s snapshot.Snapshot) bool {
 	deployment, pool := s.Deployment(), client.ObjectKeyFromObject(s.Env)
 	if u == nil || deployment == nil {
 		return true
 	}
 	if s.HasNewestTemplate() && (snapshot.IsRolledOut(deployment) || snapshot.IsStuck(s)) {
-		u.end(pool)
+		u.freePlace(pool)
 	}
 	if !s.NeedsRelease() {
 		return true
@@ -50,8 +50,8 @@ func (u *updates) claim(s snapshot.Snapshot) bool {
 	return true
 }
 
-// end frees the place of a pool.
-func (u *updates) end(pool types.NamespacedName) {
+// freePlace frees the place of a pool.
+func (u *updates) freePlace(pool types.NamespacedName) {
 	if u == nil {
 		return
 	}

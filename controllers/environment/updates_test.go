@@ -49,7 +49,7 @@ func TestUpdatesOfTheOperatorReachFewPoolsAtATime(t *testing.T) {
 		t.Errorf("Progressing is %+v, status.image %s", c, w.pool(t).Status.Image)
 	}
 
-	w.reconciler.updates.end(other)
+	w.reconciler.updates.freePlace(other)
 	w.mustReconcile(t)
 	if got, _ := image(); got != "csenv:next" {
 		t.Errorf("after the other pool: image %s", got)

@@ -30,37 +30,37 @@ const (
 // writer writes what was decided.
 type writer struct{ client client.Client }
 
-// write writes the marks of pods and then the objects, as many as it can. If marks that the
+// writeDecision writes the marks of pods and then the objects, as many as it can. If marks that the
 // decision needs can't be written, the number of servers stays. It returns the memory of what
 // admission changed.
-func (w writer) write(ctx context.Context, d rules.Decision,
+func (w writer) writeDecision(ctx context.Context, d rules.Decision,
 	accepted map[children.ID]string) (rules.Written, map[children.ID]string) {
-	markErr := w.annotate(ctx, d.Env.Namespace, d.Marks)
+	markErr := w.annotatePods(ctx, d.Env.Namespace, d.Marks)
 	unmarked := markErr != nil && d.NeedsMarks
 	steps := rules.ListSteps(d, d.Servers(unmarked), accepted)
-	accepted, err := w.apply(ctx, d.Env.Namespace, steps, accepted)
-	err = errors.Join(markErr, d.UpdatingErr, err, w.tellAgain(ctx, d.Deaf))
+	accepted, err := w.applySteps(ctx, d.Env.Namespace, steps, accepted)
+	err = errors.Join(markErr, d.UpdatingErr, err, w.endAgain(ctx, d.Undrained))
 	return rules.Written{Err: err, Applied: len(steps) > 0, Unmarked: unmarked}, accepted
 }
 
-// tellAgain shortens the grace period of servers that are being deleted, so that the kubelet sends
+// endAgain shortens the grace period of servers that are being deleted, so that the kubelet sends
 // them SIGTERM again.
-func (w writer) tellAgain(ctx context.Context, servers []rules.Deaf) error {
+func (w writer) endAgain(ctx context.Context, servers []rules.Undrained) error {
 	var failed []error
-	for _, deaf := range servers {
-		logf.FromContext(ctx).Info("A server that is being deleted doesn't drain", "pod", deaf.Pod.Name, "grace",
-			deaf.Grace)
-		err := w.client.Delete(ctx, deaf.Pod, client.Preconditions{UID: &deaf.Pod.UID},
-			client.GracePeriodSeconds(deaf.Grace))
+	for _, undrained := range servers {
+		logf.FromContext(ctx).Info("A server that is being deleted doesn't drain", "pod", undrained.Pod.Name, "grace",
+			undrained.Grace)
+		err := w.client.Delete(ctx, undrained.Pod, client.Preconditions{UID: &undrained.Pod.UID},
+			client.GracePeriodSeconds(undrained.Grace))
 		if client.IgnoreNotFound(err) != nil {
-			failed = append(failed, fmt.Errorf("ending server %s: %w", deaf.Pod.Name, err))
+			failed = append(failed, fmt.Errorf("ending server %s: %w", undrained.Pod.Name, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// apply applies and deletes as many objects as it can. It returns what is accepted afterwards.
-func (w writer) apply(ctx context.Context, namespace string, steps []rules.Step,
+// applySteps applies and deletes as many objects as it can. It returns what is accepted afterwards.
+func (w writer) applySteps(ctx context.Context, namespace string, steps []rules.Step,
 	accepted map[children.ID]string) (map[children.ID]string, error) {
 	accepted = maps.Clone(accepted)
 	if accepted == nil {
@@ -73,7 +73,7 @@ func (w writer) apply(ctx context.Context, namespace string, steps []rules.Step,
 		switch {
 		case step.Scale != nil:
 			verb = "scaling"
-			err = w.scale(ctx, namespace, step)
+			err = w.scaleDeployment(ctx, namespace, step)
 		case step.Obsolete == nil:
 			err = w.applyOne(ctx, step.Child, accepted)
 		default:
@@ -91,8 +91,9 @@ func (w writer) apply(ctx context.Context, namespace string, steps []rules.Step,
 	return accepted, errors.Join(failed...)
 }
 
-// scale changes only the number of servers of a Deployment that is otherwise left as it is.
-func (w writer) scale(ctx context.Context, namespace string, c rules.Step) error {
+// scaleDeployment changes only the number of servers of a Deployment that is otherwise left as it
+// is.
+func (w writer) scaleDeployment(ctx context.Context, namespace string, c rules.Step) error {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: c.ID.Name}}
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, *c.Scale)
 	return w.client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(patch)), fieldOwner)
@@ -119,8 +120,8 @@ func (w writer) applyOne(ctx context.Context, c children.Child, accepted map[chi
 	return nil
 }
 
-// annotate writes the marks. Pods that no longer exist are ignored.
-func (w writer) annotate(ctx context.Context, namespace string, marks []rules.Mark) error {
+// annotatePods writes the marks. Pods that no longer exist are ignored.
+func (w writer) annotatePods(ctx context.Context, namespace string, marks []rules.Mark) error {
 	var group errgroup.Group
 	group.SetLimit(marksInFlight)
 	failed := make([]error, len(marks))

@@ -123,8 +123,8 @@ var Remedies = []Remedy{
 		"Build the image for the node's architecture, or TEMPLATE.nodeSelector"),
 	newRemedy(Registry, `(?i)not found|manifest unknown|name unknown|does not exist`, "the registry has no such image",
 		"Push the image, or IMAGE"),
-	newRemedy(Registry, `(?i)no such host|timeout|timed out|deadline exceeded|connection refused|unreachable|x509|tls:|`+
-		`server misbehaving|connection reset`, "the node can't reach the registry",
+	newRemedy(Registry, `(?i)no such host|timeout|timed out|deadline exceeded|connection refused|unreachable|x509|`+
+		`tls:|server misbehaving|connection reset`, "the node can't reach the registry",
 		"Check the registry's name, and that nodes reach and trust it, or IMAGE"),
 	newRemedy(Kubelet, `will run as root|non-numeric user|non-root`, "the image runs as root",
 		"Build the image with a numeric USER other than 0, or TEMPLATE.securityContext.runAsUser"),

@@ -199,7 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 7. Release what the run no longer needs.
-	if err := r.release(ctx, snap, next); err != nil {
+	if err := r.releasePods(ctx, snap, next); err != nil {
 		return objects.IgnoreExpected(err)
 	}
 	return ctrl.Result{RequeueAfter: next.Again}, nil

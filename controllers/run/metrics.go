@@ -92,8 +92,8 @@ func (m *runMetrics) register(registry prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// observe counts the result of a pass whose status is written.
-func (m *runMetrics) observe(f tally.Result) {
+// countResult counts the result of a pass whose status is written.
+func (m *runMetrics) countResult(f tally.Result) {
 	m.counted.Add(float64(len(f.Counted)))
 	for _, shard := range f.Counted {
 		m.duration.Observe(shard.Duration.Seconds())

@@ -21,9 +21,9 @@ import (
 	"github.com/csenv/csenv/controllers/run/snapshot"
 )
 
-// release has the runners of lost nodes replaced, removes the finalizer of pods whose summary is
-// counted or refused, and deletes the run when its time is over.
-func (w *writer) release(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
+// releasePods has the runners of lost nodes replaced, removes the finalizer of pods whose summary
+// is counted or refused, and deletes the run when its time is over.
+func (w *writer) releasePods(ctx context.Context, snap snapshot.Snapshot, next rules.Decision) error {
 	if err := w.failLost(ctx, next.Lost); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (w *writer) writeStatus(ctx context.Context, snap snapshot.Snapshot, next r
 		w.recorder.Eventf(run, about, e.Kind, e.Reason, cmp.Or(e.Action, "Reconcile"), "%s",
 			pods.ShortenText(e.Note, pods.MaxNote))
 	}
-	w.metrics.observe(next.Tally)
+	w.metrics.countResult(next.Tally)
 	w.metrics.observeEnd(run, next.Status)
 	traceEnd(ctx, w.options.Traces, run, next.Status)
 	return nil
@@ -167,7 +167,7 @@ func (r *Reconciler) writeScores(ctx context.Context, snap snapshot.Snapshot, ne
 		return nil
 	}
 	written := &corev1.ConfigMap{ObjectMeta: runner.MakeMeta(snap.Run, snapshot.NameScores(snap.Run))}
-	write := r.create
+	write := r.createObject
 	if snap.Scores != nil {
 		written = snap.Scores.DeepCopy()
 		write = func(ctx context.Context, table client.Object) error { return r.client.Update(ctx, table) }
@@ -187,7 +187,7 @@ func (w *writer) applyPlan(ctx context.Context, snap snapshot.Snapshot, next rul
 		return client.IgnoreNotFound(w.client.Delete(ctx, snap.PlanMap, client.Preconditions{UID: &snap.PlanMap.UID}))
 	case next.CreatePlan != nil:
 		object := runner.MakePlanMap(snap.Run, next.CreatePlan)
-		err := w.create(ctx, object)
+		err := w.createObject(ctx, object)
 		if next.DeleteJob && apierrors.IsAlreadyExists(err) {
 			return nil // an earlier pass created it, which the cache doesn't show yet
 		}
@@ -210,7 +210,7 @@ func (w *writer) applyJob(ctx context.Context, snap snapshot.Snapshot, next rule
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.CreateJob != nil:
 		job := runner.MakeJob(snap.Run, snap.Env, w.options.runners(), *next.CreateJob)
-		return markRefusal("Job "+snap.Run.Name, w.create(ctx, job))
+		return markRefusal("Job "+snap.Run.Name, w.createObject(ctx, job))
 	case next.ChangeJob != (rules.JobChange{}):
 		changed := snap.Job.DeepCopy()
 		c, spec := next.ChangeJob, &changed.Spec
@@ -228,8 +228,8 @@ func (w *writer) applyJob(ctx context.Context, snap snapshot.Snapshot, next rule
 	return nil
 }
 
-// create creates one of the run's objects.
-func (w *writer) create(ctx context.Context, object client.Object) error {
+// createObject creates one of the run's objects.
+func (w *writer) createObject(ctx context.Context, object client.Object) error {
 	if err := w.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 	}

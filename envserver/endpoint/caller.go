@@ -102,7 +102,7 @@ var errNoTime = errors.New("no time for another attempt")
 func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again func(*Error)) error {
 	began, waited := c.config.Now(), time.Duration(0)
 	for attempt := 0; ; {
-		err := c.attempt(ctx, send)
+		err := c.sendOnce(ctx, send)
 		if err == nil {
 			return nil
 		}
@@ -117,7 +117,7 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 			if attempt++; attempt >= c.config.Attempts && !c.waitsFor(e, max(waited, c.config.Now().Sub(began))) {
 				return fmt.Errorf("%d attempts: %w", attempt, err)
 			}
-			wait, err := c.pause(ctx, attempt, e)
+			wait, err := c.waitBackoff(ctx, attempt, e)
 			if err != nil {
 				return err
 			}
@@ -136,9 +136,9 @@ func (c *Caller) waitsFor(e *Error, waited time.Duration) bool {
 	return c.answered && e.Class.Again() && waited < c.config.Patience
 }
 
-// pause waits for the backoff before the next attempt, and at least as long as the endpoint has
-// requested. It fails at once if there is no time for that.
-func (c *Caller) pause(ctx context.Context, attempt int, e *Error) (time.Duration, error) {
+// waitBackoff waits for the backoff before the next attempt, and at least as long as the endpoint
+// has requested. It fails at once if there is no time for that.
+func (c *Caller) waitBackoff(ctx context.Context, attempt int, e *Error) (time.Duration, error) {
 	wait := max(Backoff(c.config.FirstBackoff, c.config.MaxBackoff, attempt, c.config.Random), e.After)
 	deadline, bounded := ctx.Deadline()
 	longest := c.config.MaxRetryAfter
@@ -148,8 +148,8 @@ func (c *Caller) pause(ctx context.Context, attempt int, e *Error) (time.Duratio
 	return wait, c.config.Wait(ctx, wait)
 }
 
-// attempt sends a request once, when the limiter and the pace allow it.
-func (c *Caller) attempt(ctx context.Context, send func(context.Context) error) error {
+// sendOnce sends a request once, when the limiter and the pace allow it.
+func (c *Caller) sendOnce(ctx context.Context, send func(context.Context) error) error {
 	cuts, err := c.limiter.acquire(ctx)
 	if err != nil {
 		return err

@@ -68,20 +68,20 @@ func NewCompletions(s Service) *Completions {
 // the request. The answer is never nil: that of a failure has the tokens that it cost. The error is
 // an *Error.
 func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*Answer, error) {
-	r = r.without(lacks)
-	c.refusals.begin(lacks)
+	r = r.withoutFeatures(lacks)
+	c.refusals.countRequest(lacks)
 	limited, cancel := context.WithTimeout(ctx, c.service.Timeout)
 	defer cancel()
-	response, err := c.post(limited, r)
+	response, err := c.postRequest(limited, r)
 	var body []byte
 	if err == nil {
 		defer response.Body.Close()
 		body, err = c.bodyOf(response)
 	}
 	if err != nil {
-		return &Answer{}, c.describe(NewError(ctx, err, response, c.service.Now()), r, "")
+		return &Answer{}, c.describeError(NewError(ctx, err, response, c.service.Now()), r, "")
 	}
-	answer, e := c.read(ctx, response, body, r)
+	answer, e := c.readAnswer(ctx, response, body, r)
 	if answer == nil {
 		answer = &Answer{}
 	}
@@ -90,24 +90,24 @@ func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*
 	}
 	if e == nil {
 		if answer.Slip == "" {
-			c.refusals.answered(r.used())
+			c.refusals.noteAnswered(r.usedFeatures())
 		}
 		return answer, nil
 	}
 	if e.Lacks != 0 {
-		c.doubt(e, r)
+		c.doubtFeature(e, r)
 	}
 	words := cmp.Or(complaintOf(body).text(), string(body))
 	if location := response.Header.Get("Location"); location != "" {
 		words = "it redirects to " + WithoutSecrets(location)
 	}
-	return answer, c.describe(e, r, words)
+	return answer, c.describeError(e, r, words)
 }
 
-// doubt decides what follows from a complaint about a feature: the next request leaves it out, or
-// is sent again with it.
-func (c *Completions) doubt(e *Error, r ChatRequest) {
-	believed, worked := c.refusals.complain(e.Lacks, r.Messages)
+// doubtFeature decides what follows from a complaint about a feature: the next request leaves it
+// out, or is sent again with it.
+func (c *Completions) doubtFeature(e *Error, r ChatRequest) {
+	believed, worked := c.refusals.countComplaint(e.Lacks, r.Messages)
 	if !believed {
 		e.Lacks = 0
 	}
@@ -116,13 +116,13 @@ func (c *Completions) doubt(e *Error, r ChatRequest) {
 	}
 }
 
-// describe adds to an error what it is about.
-func (c *Completions) describe(e *Error, r ChatRequest, words string) *Error {
+// describeError adds to an error what it is about.
+func (c *Completions) describeError(e *Error, r ChatRequest, words string) *Error {
 	e.URL, e.Model, e.Words = WithoutSecrets(c.url), r.Model, sanitizeText(words, c.service.key())
 	return e
 }
 
-func (c *Completions) post(ctx context.Context, r ChatRequest) (*http.Response, error) {
+func (c *Completions) postRequest(ctx context.Context, r ChatRequest) (*http.Response, error) {
 	body, err := r.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encoding the request: %w", err)
@@ -148,12 +148,13 @@ func (c *Completions) bodyOf(response *http.Response) ([]byte, error) {
 	return bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))), nil
 }
 
-// read decides what the body of an answer means. An answer beside an error is what it cost.
-func (c *Completions) read(ctx context.Context, response *http.Response, body []byte, r ChatRequest) (*Answer, *Error) {
-	used := r.used() &^ c.service.Fixed
+// readAnswer decides what the body of an answer means. An answer beside an error is what it cost.
+func (c *Completions) readAnswer(ctx context.Context, response *http.Response, body []byte,
+	r ChatRequest) (*Answer, *Error) {
+	used := r.usedFeatures() &^ c.service.Fixed
 	if response.StatusCode >= http.StatusMultipleChoices {
 		e := NewError(ctx, errError, response, c.service.Now())
-		if slip := c.classify(e, complaintOf(body), r, used); slip != nil {
+		if slip := c.classifyAnswer(e, complaintOf(body), r, used); slip != nil {
 			return slip, nil
 		}
 		return nil, e
@@ -179,7 +180,7 @@ func (c *Completions) read(ctx context.Context, response *http.Response, body []
 		if e.Status = said.status; e.Status != 0 {
 			e.Class = statusClass(e.Status)
 		}
-		if slip := c.classify(e, said, r, used); slip != nil {
+		if slip := c.classifyAnswer(e, said, r, used); slip != nil {
 			slip.Usage = answer.Usage
 			return slip, nil
 		}
@@ -249,7 +250,7 @@ func (c *completion) failure(body []byte) *complaint {
 			continue
 		}
 		said := &complaint{}
-		said.read(map[string]any{"error": value}, 0)
+		said.addValue(map[string]any{"error": value}, 0)
 		said.after = complaintOf(body).after
 		return said
 	}

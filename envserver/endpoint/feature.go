@@ -148,8 +148,8 @@ var (
 	thought = regexp.MustCompile(`(?i)` + thoughtMembers)
 )
 
-// used are the features that the request uses.
-func (r *ChatRequest) used() (used Feature) {
+// usedFeatures are the features that the request uses.
+func (r *ChatRequest) usedFeatures() (used Feature) {
 	for _, row := range features {
 		if row.used(r) {
 			used |= row.feature
@@ -158,8 +158,8 @@ func (r *ChatRequest) used() (used Feature) {
 	return used
 }
 
-// without returns the request without the features.
-func (r ChatRequest) without(f Feature) ChatRequest {
+// withoutFeatures returns the request without the features.
+func (r ChatRequest) withoutFeatures(f Feature) ChatRequest {
 	for _, row := range features {
 		if f&row.feature != 0 && row.drop != nil {
 			row.drop(&r)

@@ -58,7 +58,7 @@ type waiter struct {
 // is full or the context ends.
 func (l *limiter) acquire(ctx context.Context) (int, error) {
 	l.mu.Lock()
-	if len(l.queue) == 0 && l.free() {
+	if len(l.queue) == 0 && l.hasCapacity() {
 		l.inFlight++
 		defer l.mu.Unlock()
 		return l.cuts, nil
@@ -83,7 +83,7 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 		l.queue = slices.Delete(l.queue, i, i+1)
 	} else { // its turn came at the same time
 		l.inFlight--
-		l.admit()
+		l.admitWaiting()
 	}
 	return 0, ctx.Err()
 }
@@ -91,11 +91,11 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 // isEarlier reports whether deadline a is the earlier one. The zero time means no deadline.
 func isEarlier(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
 
-func (l *limiter) free() bool { return l.inFlight < l.bound() }
+func (l *limiter) hasCapacity() bool { return l.inFlight < l.bound() }
 
-// admit begins waiting requests while the bound allows it.
-func (l *limiter) admit() {
-	for len(l.queue) > 0 && l.free() {
+// admitWaiting begins waiting requests while the bound allows it.
+func (l *limiter) admitWaiting() {
+	for len(l.queue) > 0 && l.hasCapacity() {
 		l.inFlight++
 		l.queue[0].turn <- l.cuts
 		l.queue = slices.Delete(l.queue, 0, 1)
@@ -122,7 +122,7 @@ func (l *limiter) release(cuts int, how ending) {
 		l.failing = false
 		l.limit = min(l.limit+1/l.limit, float64(l.most))
 	}
-	l.admit()
+	l.admitWaiting()
 }
 
 // bound is the number of requests that may be in flight.

@@ -80,8 +80,8 @@ var (
 // isSlip reports whether an error is about what the model wrote. Words that may be about the
 // request are, if the endpoint has answered one of the same form before.
 func (c *Completions) isSlip(said string, written bool, r ChatRequest) bool {
-	used := r.used() & (Tools | Calls)
-	return written || slips.MatchString(said) || likely.MatchString(said) && c.refusals.proven(used) &&
+	used := r.usedFeatures() & (Tools | Calls)
+	return written || slips.MatchString(said) || likely.MatchString(said) && c.refusals.wasAnswered(used) &&
 		(used&Calls == 0 || !ofHistory.MatchString(said))
 }
 
@@ -105,10 +105,10 @@ func mayRefuseFeature(status int, said string) bool {
 	return status <= http.StatusNotImplemented
 }
 
-// classify decides what an error means: it changes the class of e, whose status comes from the
+// classifyAnswer decides what an error means: it changes the class of e, whose status comes from the
 // answer or of the error in it. An error that the model itself caused, such as a malformed tool
 // call, counts as an answer.
-func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {
+func (c *Completions) classifyAnswer(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {
 	text := strings.Join(said.codes, " ") + " " + said.text()
 	e.After = max(e.After, said.after)
 	if e.Status != http.StatusUnauthorized && notThrottled(e.Status) && c.isSlip(text, said.written != "", r) {
@@ -122,7 +122,7 @@ func (c *Completions) classify(e *Error, said *complaint, r ChatRequest, used Fe
 		e.Class = Unclear
 		return nil
 	case mayRefuseFeature(e.Status, said.text()):
-		if needed := said.needs(); needed != 0 && c.refusals.need(needed) {
+		if needed := said.needs(); needed != 0 && c.refusals.needFeature(needed) {
 			e.Class, e.Anew = Unclear, true
 			return nil
 		}

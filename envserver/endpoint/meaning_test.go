@@ -346,7 +346,7 @@ func TestSlips(t *testing.T) {
 	} {
 		c, _ := at(t, status, body)
 		request := asked()
-		c.refusals.answered(request.used())
+		c.refusals.noteAnswered(request.usedFeatures())
 		got, err := c.Send(t.Context(), asked(), 0)
 		if err != nil || got.Slip == "" || c.Lacks() != 0 || status == 400 && got.Text != "<x>" {
 			t.Errorf("%d: %+v, %v", status, got, err)
@@ -414,22 +414,22 @@ func TestWhatWorkedStays(t *testing.T) {
 	first, second := []ChatMessage{NewMessage(RoleUser, "1")}, []ChatMessage{NewMessage(RoleUser, "2")}
 	complain := func(messages []ChatMessage, n int) (believed bool) {
 		for range n {
-			believed, _ = r.complain(Tools, messages)
+			believed, _ = r.countComplaint(Tools, messages)
 		}
 		return believed
 	}
-	r.answered(Tools)
+	r.noteAnswered(Tools)
 	if complain(first, 100) || complain(second, stubborn-1) {
 		t.Error("believed one request")
 	}
-	r.answered(Tools | Seed)
+	r.noteAnswered(Tools | Seed)
 	if complain(second, stubborn) || complain(first, stubborn-1) {
 		t.Error("believed complaints from before the feature worked again")
 	}
 	if !complain(first, 1) || r.lacks != Tools {
 		t.Error("two requests were not believed")
 	}
-	if r.need(Tools); complain(first, 100) || r.lacks != 0 {
+	if r.needFeature(Tools); complain(first, 100) || r.lacks != 0 {
 		t.Error("left out again what the endpoint misses")
 	}
 }
@@ -454,9 +454,9 @@ func TestLeftOut(t *testing.T) {
 	for range 2 {
 		_, _ = c.Send(t.Context(), asked(), c.Lacks())
 	}
-	c.refusals.answered(Tools)
+	c.refusals.noteAnswered(Tools)
 	for i := range 2 * stubborn {
-		_, _ = c.refusals.complain(Tools, []ChatMessage{NewMessage(RoleUser, fmt.Sprint(i%2))})
+		_, _ = c.refusals.countComplaint(Tools, []ChatMessage{NewMessage(RoleUser, fmt.Sprint(i%2))})
 	}
 	for range 3 {
 		_, _ = c.Send(t.Context(), asked(), c.Lacks())

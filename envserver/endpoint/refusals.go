@@ -36,8 +36,8 @@ const (
 	stubborn = 4
 )
 
-// begin counts a request.
-func (r *refusals) begin(lacks Feature) {
+// countRequest counts a request.
+func (r *refusals) countRequest(lacks Feature) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent++
@@ -48,8 +48,8 @@ func (r *refusals) begin(lacks Feature) {
 	}
 }
 
-// answered notes the features of a request that was answered.
-func (r *refusals) answered(used Feature) {
+// noteAnswered notes the features of a request that was answered.
+func (r *refusals) noteAnswered(used Feature) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.worked |= used
@@ -60,16 +60,16 @@ func (r *refusals) answered(used Feature) {
 	}
 }
 
-// proven reports whether a request with the features was answered before.
-func (r *refusals) proven(used Feature) bool {
+// wasAnswered reports whether a request with the features was answered before.
+func (r *refusals) wasAnswered(used Feature) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return used&^r.worked == 0
 }
 
-// complain counts a complaint about a feature of a request. It reports whether the feature is left
-// out from now on, and whether it has worked before.
-func (r *refusals) complain(f Feature, messages []ChatMessage) (believed, worked bool) {
+// countComplaint counts a complaint about a feature of a request. It reports whether the feature is
+// left out from now on, and whether it has worked before.
+func (r *refusals) countComplaint(f Feature, messages []ChatMessage) (believed, worked bool) {
 	data, err := json.Marshal(messages)
 	request := sha256.Sum256(data)
 	r.mu.Lock()
@@ -103,9 +103,9 @@ func (r *refusals) complain(f Feature, messages []ChatMessage) (believed, worked
 	return false, worked
 }
 
-// need takes features back that the endpoint misses, for good. It reports whether they were left
-// out.
-func (r *refusals) need(f Feature) bool {
+// needFeature takes features back that the endpoint misses, for good. It reports whether they were
+// left out.
+func (r *refusals) needFeature(f Feature) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.lacks&f != 0

@@ -82,9 +82,9 @@ func complaintOf(body []byte) *complaint {
 	c := &complaint{}
 	var value any
 	if decodeJSON(body, &value) == nil {
-		c.read(value, 0)
+		c.addValue(value, 0)
 	} else if !bytes.HasPrefix(body, []byte("<")) { // but no page
-		c.read(string(body), 0)
+		c.addValue(string(body), 0)
 	}
 	if said := waits.FindStringSubmatch(string(body)); said != nil {
 		c.after = parseRetryAfter(durationIn(said[1]), time.Time{})
@@ -109,38 +109,38 @@ func durationIn(words string) string {
 // maxDepth bounds the depth of what is read of an error.
 const maxDepth = 8
 
-// read adds a value: the text of an error, a list of errors, or an object that describes one.
-func (c *complaint) read(value any, depth int) {
+// addValue adds a value: the text of an error, a list of errors, or an object that describes one.
+func (c *complaint) addValue(value any, depth int) {
 	switch v := value.(type) {
 	case string:
-		if v != "" && !c.nested(v, depth) && !slices.Contains(c.texts, v) {
+		if v != "" && !c.addNested(v, depth) && !slices.Contains(c.texts, v) {
 			c.texts = append(c.texts, v)
 		}
 	case []any:
 		for _, each := range v[:min(len(v), 10)] {
 			if depth < maxDepth {
-				c.read(each, depth+1)
+				c.addValue(each, depth+1)
 			}
 		}
 	case map[string]any:
 		if depth < maxDepth {
-			c.describe(v, depth+1)
+			c.addObject(v, depth+1)
 		}
 	}
 }
 
-// nested reads an error that a text quotes, as JSON or as Python writes it.
-func (c *complaint) nested(text string, depth int) bool {
+// addNested reads an error that a text quotes, as JSON or as Python writes it.
+func (c *complaint) addNested(text string, depth int) bool {
 	from, before := strings.IndexByte(text, '{'), len(c.texts)
 	if from >= 0 && depth < maxDepth {
 		inner, _, _ := objectAt(text[from:])
-		c.describe(inner, depth+1)
+		c.addObject(inner, depth+1)
 	}
 	return len(c.texts) > before
 }
 
-// describe reads an object that describes an error.
-func (c *complaint) describe(v map[string]any, depth int) {
+// addObject reads an object that describes an error.
+func (c *complaint) addObject(v map[string]any, depth int) {
 	for _, name := range []string{"param", "loc", "field", "parameter", "property"} {
 		if named := pathOf(v[name]); named != "" {
 			c.named = append(c.named, named)
@@ -162,7 +162,7 @@ func (c *complaint) describe(v map[string]any, depth int) {
 	}
 	for _, name := range []string{"error", "message", "msg", "detail", "details", "errors", "error_message", "title",
 		"metadata", "raw", "innererror", "base_resp", "status_msg"} {
-		c.read(v[name], depth)
+		c.addValue(v[name], depth)
 	}
 }
 

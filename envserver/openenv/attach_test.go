@@ -50,7 +50,7 @@ func TestAttachedSession(t *testing.T) {
 		t.Errorf("a step after the close request: %s", got)
 	}
 	p.Leave()
-	if got := s.sessions.active(); got != 0 {
+	if got := s.sessions.countActive(); got != 0 {
 		t.Errorf("%d sessions after the socket closed, want 0", got)
 	}
 }
@@ -69,7 +69,7 @@ func TestDetachedSessionContinues(t *testing.T) {
 		}
 		if i == 1 {
 			_ = p.Conn.Close()
-			wire.AwaitCondition(t, "the lost socket is detached", func() bool { return s.sessions.find(id).detached() })
+			wire.AwaitCondition(t, "the lost socket is detached", func() bool { return s.sessions.findSession(id).detached() })
 		} else {
 			p.Leave()
 		}
@@ -106,8 +106,8 @@ func TestAttachRefusals(t *testing.T) {
 			t.Errorf("%s: closed with %d, want 1000", name, code)
 		}
 	}
-	if got := attached.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" || s.sessions.active() != 2 {
-		t.Errorf("after the refusals: %s, %d sessions", got, s.sessions.active())
+	if got := attached.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" || s.sessions.countActive() != 2 {
+		t.Errorf("after the refusals: %s, %d sessions", got, s.sessions.countActive())
 	}
 }
 
@@ -134,7 +134,7 @@ func TestOwnedSessionID(t *testing.T) {
 		t.Errorf("closing the socket's own session: %v", got)
 	}
 	p.Leave()
-	if s.sessions.find(id) != nil {
+	if s.sessions.findSession(id) != nil {
 		t.Error("the session outlived its socket")
 	}
 }
@@ -213,7 +213,7 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 func TestIdleCreatedSession(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		open := func() *session {
-			ss, err := s.open(t.Context(), newID(""), "")
+			ss, err := s.openSession(t.Context(), newID(""), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,17 +226,17 @@ func TestIdleCreatedSession(t *testing.T) {
 			pass(5 * time.Minute)
 			p.Ask(`{"type":"state"}`)
 		}
-		if s.sessions.find(forgotten.id) != nil || s.sessions.find(attached.id) == nil {
-			t.Errorf("after 40 minutes: forgotten %v, attached %v", s.sessions.find(forgotten.id),
-				s.sessions.find(attached.id))
+		if s.sessions.findSession(forgotten.id) != nil || s.sessions.findSession(attached.id) == nil {
+			t.Errorf("after 40 minutes: forgotten %v, attached %v", s.sessions.findSession(forgotten.id),
+				s.sessions.findSession(attached.id))
 		}
 		p.Leave()
 		pass(9 * time.Minute)
-		if s.sessions.find(attached.id) == nil {
+		if s.sessions.findSession(attached.id) == nil {
 			t.Error("the session ended before its idle timeout")
 		}
 		pass(2 * time.Minute)
-		if got := s.sessions.active(); got != 0 {
+		if got := s.sessions.countActive(); got != 0 {
 			t.Errorf("%d sessions after the idle time", got)
 		}
 	})
@@ -250,7 +250,7 @@ func TestSessionGrace(t *testing.T) {
 			dialer := &websocket.Dialer{NetDialContext: network.Dial}
 			p := wire.ConnectPipe(t, network)
 			p.Ask(`{"type":"reset","data":{"seed":6}}`)
-			id := s.sessions.all()[0].id
+			id := s.sessions.listSessions()[0].id
 			_ = p.Conn.Close()
 			pass(50 * time.Second)
 			again := wire.DialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
@@ -263,13 +263,13 @@ func TestSessionGrace(t *testing.T) {
 			}
 			_ = again.Conn.Close()
 			pass(62 * time.Second)
-			if got := s.sessions.active(); got != 0 {
+			if got := s.sessions.countActive(); got != 0 {
 				t.Errorf("%d sessions after the grace period", got)
 			}
 			closed := wire.ConnectPipe(t, network)
 			closed.Ask(`{"type":"reset"}`)
 			closed.Leave()
-			if got := s.sessions.active(); got != 0 {
+			if got := s.sessions.countActive(); got != 0 {
 				t.Errorf("%d sessions after an orderly close, want none: there is no grace for it", got)
 			}
 		})
@@ -321,7 +321,7 @@ func TestClientLimit(t *testing.T) {
 	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("after one session has ended: %s", got)
 	}
-	for _, ss := range s.sessions.all() {
+	for _, ss := range s.sessions.listSessions() {
 		ss.end(endClosed, "")
 	}
 	if len(s.sessions.byClient) != 0 {
@@ -332,16 +332,18 @@ func TestClientLimit(t *testing.T) {
 // If a session ends while operations wait for their turn, these get an error.
 func TestEndWithWaitingOperations(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {
-		ss, err := s.open(t.Context(), newID(""), "")
+		ss, err := s.openSession(t.Context(), newID(""), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		holding, waited := make(chan struct{}), make(chan error)
 		go func() {
-			_ = ss.do(t.Context(), func(*player.Player) { close(holding); <-ss.ctx.Done() })
+			_ = ss.runOperation(t.Context(), func(*player.Player) { close(holding); <-ss.ctx.Done() })
 		}()
 		<-holding
-		go func() { waited <- ss.do(t.Context(), func(*player.Player) { t.Error("played on an ended session") }) }()
+		go func() {
+			waited <- ss.runOperation(t.Context(), func(*player.Player) { t.Error("played on an ended session") })
+		}()
 		pass(time.Second)
 		ss.end(endClosed, "")
 		if err := <-waited; protocol.PlayError(err).Code != protocol.CodeSession {

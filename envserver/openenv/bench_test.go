@@ -148,12 +148,12 @@ func BenchmarkFork(b *testing.B) {
 	peer := wire.Connect(b, url)
 	peer.Ask(`{"type":"reset","data":{"seed":3,"scenario":"B07","task":"ticket-resolve"}}`)
 	peer.Ask(`{"type":"step","data":` + responds + `}`)
-	parent := s.sessions.all()[0]
+	parent := s.sessions.listSessions()[0]
 	endForks := func(want int) {
-		if got := s.sessions.active(); got != want+1 {
+		if got := s.sessions.countActive(); got != want+1 {
 			b.Fatalf("%d sessions, want %d", got, want+1)
 		}
-		for _, fork := range s.sessions.all() {
+		for _, fork := range s.sessions.listSessions() {
 			if fork != parent {
 				fork.end(endClosed, "")
 			}
@@ -209,7 +209,7 @@ func BenchmarkForkMemory(b *testing.B) {
 		return float64(used) / n
 	}
 	opened := func() *session {
-		session, err := s.open(b.Context(), newID(""), "")
+		session, err := s.openSession(b.Context(), newID(""), "")
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func BenchmarkForkMemory(b *testing.B) {
 	for b.Loop() {
 		empty := held(opened)
 		fork := func() *session {
-			forks, err := s.fork(b.Context(), parent.player, 1, "")
+			forks, err := s.forkEpisode(b.Context(), parent.player, 1, "")
 			if err != nil {
 				b.Fatal(err)
 			}

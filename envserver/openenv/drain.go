@@ -21,7 +21,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	select {
 	case <-s.sessions.drain():
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.active(), ctx.Err())
+		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.countActive(), ctx.Err())
 	}
 	if err := s.mesh.WaitDrained(ctx); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *Server) Drain(ctx context.Context) error {
 func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.listSessions() {
 		closing.Go(func() { session.end(endDrained, "the server is shutting down") })
 	}
 	closing.Wait()

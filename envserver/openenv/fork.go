@@ -35,7 +35,7 @@ func (c rpcCall) forkSession(ctx context.Context, p rpcParams) (any, *protocol.R
 		if err := from.CheckFork(); err != nil {
 			return err
 		}
-		forks, refused = c.server.fork(ctx, from, n, c.client)
+		forks, refused = c.server.forkEpisode(ctx, from, n, c.client)
 		return nil
 	}); fault != nil {
 		return nil, fault
@@ -63,8 +63,9 @@ func forksOf(n jsontext.Value) (int, *protocol.RPCError) {
 	return count, nil
 }
 
-// fork makes sessions with the player's episode. It makes none if one of them gets no slot.
-func (s *Server) fork(ctx context.Context, from *player.Player, n int, client string) (forks []*session, err error) {
+// forkEpisode makes sessions with the player's episode. It makes none if one of them gets no slot.
+func (s *Server) forkEpisode(ctx context.Context, from *player.Player, n int, client string) (forks []*session,
+	err error) {
 	copied := func(current *atomic.Pointer[protocol.RunTag]) (*player.Player, error) { return from.Fork(current), nil }
 	for range n {
 		fork, err := s.openWith(ctx, newID(s.mesh.SessionPrefix()), client, copied)
@@ -74,19 +75,19 @@ func (s *Server) fork(ctx context.Context, from *player.Player, n int, client st
 			}
 			return nil, err
 		}
-		fork.adopt()
+		fork.prepareAttach()
 		forks = append(forks, fork)
 	}
 	return forks, nil
 }
 
-// adopt prepares a session for the client that will attach to it. The session has an episode, so it
-// isn't ended early as unused.
-func (s *session) adopt() {
+// prepareAttach prepares a session for the client that will attach to it. The session has an
+// episode, so it isn't ended early as unused.
+func (s *session) prepareAttach() {
 	s.mu.Lock()
 	s.adoptable = true
 	s.mu.Unlock()
-	s.use()
+	s.noteUse()
 }
 
 // saveSession returns a session's episode as a checkpoint.
@@ -113,7 +114,7 @@ func (c rpcCall) restoreSession(ctx context.Context, p rpcParams) (any, *protoco
 	ss := c.own
 	if ss == nil {
 		var err error
-		if ss, err = c.server.open(ctx, newID(c.server.mesh.SessionPrefix()), c.client); err != nil {
+		if ss, err = c.server.openSession(ctx, newID(c.server.mesh.SessionPrefix()), c.client); err != nil {
 			return nil, c.noSlot(err)
 		}
 	}

@@ -146,8 +146,8 @@ func TestForkBelongsToItsSocket(t *testing.T) {
 	attached.Ask(`{"type":"state"}`)
 	attached.Send(`{"type":"close"}`)
 	attached.Closed()
-	if s.sessions.find(fork) != nil || s.sessions.find(id) == nil {
-		t.Errorf("%d sessions are left, want the original alone", s.sessions.active())
+	if s.sessions.findSession(fork) != nil || s.sessions.findSession(id) == nil {
+		t.Errorf("%d sessions are left, want the original alone", s.sessions.countActive())
 	}
 }
 
@@ -157,12 +157,12 @@ func TestForkIsAllOrNothing(t *testing.T) {
 	id := wire.CreateSession(t, url)
 	wire.PostBody(t, url+"/reset", fmt.Sprintf(`{"session_id":%q}`, id))
 	answer := wire.CallRPC(t, url, "session/fork", fmt.Sprintf(`{"session_id":%q,"n":4}`, id))
-	if !strings.Contains(answer, `"max_sessions":4`) || s.sessions.active() != 1 {
-		t.Errorf("%d sessions after %s", s.sessions.active(), answer)
+	if !strings.Contains(answer, `"max_sessions":4`) || s.sessions.countActive() != 1 {
+		t.Errorf("%d sessions after %s", s.sessions.countActive(), answer)
 	}
 	forked(t, url, id, 3)
-	if s.sessions.active() != 4 {
-		t.Errorf("%d sessions, want 4", s.sessions.active())
+	if s.sessions.countActive() != 4 {
+		t.Errorf("%d sessions, want 4", s.sessions.countActive())
 	}
 }
 

@@ -192,7 +192,7 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 		t.Run(c.path, func(t *testing.T) {
 			members := servePool(t, Config{Kind: waiter{}}, Config{Kind: waiter{}})
 			id := wire.CreateSession(t, members[1].url)
-			ss := members[1].sessions.find(id)
+			ss := members[1].sessions.findSession(id)
 			wire.CallRPC(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
 			var killing sync.WaitGroup
 			defer killing.Wait() // the goroutine must not report a failure after the test has ended
@@ -261,9 +261,9 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 			t.Errorf("%+v: %d %s", c, status, body)
 		}
 	}
-	if members[0].sessions.active() != 1 || members[1].sessions.active() != 1 {
-		t.Errorf("the token was not passed on with the session: %d and %d sessions", members[0].sessions.active(),
-			members[1].sessions.active())
+	if members[0].sessions.countActive() != 1 || members[1].sessions.countActive() != 1 {
+		t.Errorf("the token was not passed on with the session: %d and %d sessions", members[0].sessions.countActive(),
+			members[1].sessions.countActive())
 	}
 }
 

@@ -48,8 +48,8 @@ type frame struct {
 	parts []func()
 }
 
-// receive reads the next message of the socket.
-func (s *socket) receive() (frame, error) {
+// receiveFrame reads the next message of the socket.
+func (s *socket) receiveFrame() (frame, error) {
 	_, r, err := s.conn.NextReader()
 	if err != nil {
 		return frame{}, err

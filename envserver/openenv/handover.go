@@ -34,7 +34,7 @@ func (s *Server) HandOver(ctx context.Context) {
 	defer cancel()
 	moves := semaphore.NewWeighted(maxMoves)
 	var moving sync.WaitGroup
-	for _, ss := range s.sessions.all() {
+	for _, ss := range s.sessions.listSessions() {
 		moving.Go(func() {
 			if err := ss.handOver(ctx, moves); err != nil {
 				s.log.Warn("A session was not handed over", "error", err)
@@ -54,7 +54,7 @@ func (s *session) handOver(ctx context.Context, moves *semaphore.Weighted) error
 		return err
 	}
 	defer func() { <-s.turn }()
-	id, err := s.move(ctx)
+	id, err := s.moveEpisode(ctx)
 	moves.Release(1)
 	if err != nil {
 		return err
@@ -63,8 +63,9 @@ func (s *session) handOver(ctx context.Context, moves *semaphore.Weighted) error
 	return nil
 }
 
-// move moves the session's episode to a peer and returns its id there, "" between two episodes.
-func (s *session) move(ctx context.Context) (id string, err error) {
+// moveEpisode moves the session's episode to a peer and returns its id there, "" between two
+// episodes.
+func (s *session) moveEpisode(ctx context.Context) (id string, err error) {
 	if !s.player.Playing() {
 		return "", nil
 	}
@@ -94,14 +95,14 @@ func (s *session) takeAnswered(ctx context.Context, moves *semaphore.Weighted) e
 			return nil
 		}
 		moves.Release(1)
-		for errors.Is(err, errBusy) && s.busy(s.attached()) { // without a move, which others may use
+		for errors.Is(err, errBusy) && s.isBusy(s.attachedSocket()) { // without a move, which others may use
 			select {
 			case <-time.After(poll):
 				poll = min(2*poll, longestPoll)
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if socket := s.attached(); socket != nil && socket.unread(time.Now()) >= unreadTimeout {
+			if socket := s.attachedSocket(); socket != nil && socket.unreadSince(time.Now()) >= unreadTimeout {
 				err = errors.New("its client doesn't read")
 			}
 		}
@@ -119,20 +120,20 @@ func (s *session) tryAnswered() error {
 	default:
 		return errBusy
 	}
-	socket := s.attached()
+	socket := s.attachedSocket()
 	switch {
 	case s.player == nil || socket == nil:
 		<-s.turn
 		return errors.New("no socket is attached to it")
-	case socket.busy():
+	case socket.isAnswering():
 		<-s.turn
 		return errBusy
 	}
 	return nil
 }
 
-// attached returns the session's socket, nil for none.
-func (s *session) attached() *socket {
+// attachedSocket returns the session's socket, nil for none.
+func (s *session) attachedSocket() *socket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.socket
@@ -143,5 +144,5 @@ func (s *session) awaitClient() {
 	s.mu.Lock()
 	s.socket, s.lostAt, s.awaited = nil, time.Now(), returnTime
 	s.mu.Unlock()
-	s.adopt()
+	s.prepareAttach()
 }

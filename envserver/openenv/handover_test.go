@@ -67,7 +67,7 @@ func TestHandOver(t *testing.T) {
 	for step, action := range actions {
 		if step == 1 || step == 2 {
 			members[step-1].leave(t)
-			if n := members[step-1].sessions.active(); n > 0 {
+			if n := members[step-1].sessions.countActive(); n > 0 {
 				t.Errorf("%d sessions stay on server %d", n, step-1)
 			}
 		}
@@ -88,7 +88,7 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 	}
-	if got := members[2].sessions.active(); got != clients {
+	if got := members[2].sessions.countActive(); got != clients {
 		t.Errorf("the last server has %d sessions, want %d", got, clients)
 	}
 	for i, m := range members[:2] {
@@ -111,7 +111,7 @@ func TestHandOverLeavesTheRest(t *testing.T) {
 		sockets = append(sockets, p)
 	}
 	members[0].leave(t)
-	if a, b := members[0].sessions.active(), members[1].sessions.active(); a != 2 || b != 1 {
+	if a, b := members[0].sessions.countActive(), members[1].sessions.countActive(); a != 2 || b != 1 {
 		t.Errorf("the servers have %d and %d sessions, want 2 and 1", a, b)
 	}
 	moved := 0
@@ -122,7 +122,7 @@ func TestHandOverLeavesTheRest(t *testing.T) {
 		select {
 		case err := <-p.Quiet():
 			closed, ok := errors.AsType[*websocket.CloseError](err)
-			if !ok || closed.Code != protocol.CloseMoved || members[1].sessions.find(protocol.MovedID(closed.Text)) == nil {
+			if !ok || closed.Code != protocol.CloseMoved || members[1].sessions.findSession(protocol.MovedID(closed.Text)) == nil {
 				t.Errorf("closed with %v", err)
 			}
 			moved++
@@ -150,8 +150,8 @@ func TestHandOverIgnoresClientsThatDoNotRead(t *testing.T) {
 	}
 	wire.AwaitCondition(t, "every answer is stuck", func() bool {
 		stuck := 0
-		for _, ss := range members[0].sessions.all() {
-			if socket := ss.attached(); socket != nil && socket.unread(time.Now()) > 100*time.Millisecond {
+		for _, ss := range members[0].sessions.listSessions() {
+			if socket := ss.attachedSocket(); socket != nil && socket.unreadSince(time.Now()) > 100*time.Millisecond {
 				stuck++
 			}
 		}
@@ -161,7 +161,7 @@ func TestHandOverIgnoresClientsThatDoNotRead(t *testing.T) {
 		wire.Connect(t, members[0].url).Ask(`{"type":"reset","data":{"seed":1}}`)
 	}
 	members[0].leave(t)
-	if a, b := members[0].sessions.active(), members[1].sessions.active(); a != hostile || b != others {
+	if a, b := members[0].sessions.countActive(), members[1].sessions.countActive(); a != hostile || b != others {
 		t.Errorf("the servers have %d and %d sessions, want %d and %d", a, b, hostile, others)
 	}
 }

@@ -33,7 +33,7 @@ func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	if strings.Contains(answer, detail) {
 		t.Errorf("the answer tells the agent of the judge's endpoint: %s", answer)
 	}
-	if got := s.report(nil).JudgeFailures; got != 1 {
+	if got := s.makeReport(nil).JudgeFailures; got != 1 {
 		t.Errorf("the report counts %d failures to judge, want 1", got)
 	}
 	if strings.Contains(answer+log.String(), "secret") {
@@ -118,7 +118,7 @@ func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
 		if code := probe(); code != http.StatusServiceUnavailable {
 			t.Errorf("/readyz: %d", code)
 		}
-		if got := s.report(nil); !strings.HasSuffix(got.JudgeFault, "401 Unauthorized: bad key") || got.Draining {
+		if got := s.makeReport(nil); !strings.HasSuffix(got.JudgeFault, "401 Unauthorized: bad key") || got.Draining {
 			t.Errorf("the report: %+v", got)
 		}
 		refused := wire.ConnectPipe(t, network).Ask(`{"type":"reset"}`)
@@ -133,7 +133,7 @@ func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
 		}
 		<-time.After(firstJudgeWait + 2*firstJudgeWait + 4*firstJudgeWait)
 		synctest.Wait()
-		if got := s.report(nil).JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
+		if got := s.makeReport(nil).JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
 			t.Errorf("after %d trials: %q, /readyz %d", trials, got, probe())
 		}
 		session := wire.ConnectPipe(t, network)
@@ -145,12 +145,12 @@ func TestNoSessionBeginsBeforeTheJudgeCanGrade(t *testing.T) {
 		trials = 0
 		session.Ask(`{"type":"step","data":{"kind":"errored"}}`)
 		synctest.Wait()
-		if got := s.report(nil).JudgeFault; got == "" || probe() == http.StatusOK {
+		if got := s.makeReport(nil).JudgeFault; got == "" || probe() == http.StatusOK {
 			t.Errorf("after an episode that could not be graded: %q, /readyz %d", got, probe())
 		}
 		<-time.After(firstJudgeWait + 2*firstJudgeWait + 4*firstJudgeWait)
 		synctest.Wait()
-		if got := s.report(nil).JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
+		if got := s.makeReport(nil).JudgeFault; trials != 4 || got != "" || probe() != http.StatusOK {
 			t.Errorf("after %d more trials: %q, /readyz %d", trials, got, probe())
 		}
 		if n := strings.Count(log.String(), "bad key"); n != 6 {

@@ -59,7 +59,7 @@ func TestKilledClients(t *testing.T) {
 	for lines := bufio.NewScanner(out); !ready && lines.Scan(); {
 		ready = strings.HasPrefix(lines.Text(), "all sessions")
 	}
-	if got := s.sessions.active(); !ready || got != victims {
+	if got := s.sessions.countActive(); !ready || got != victims {
 		t.Fatalf("ready %v, %d sessions, want %d", ready, got, victims)
 	}
 	began := time.Now()
@@ -67,7 +67,7 @@ func TestKilledClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	wire.AwaitCondition(t, "every slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "every slot is free", func() bool { return s.sessions.countActive() == 0 })
 	t.Logf("%d slots were free %v after the kill", victims, time.Since(began))
 	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the next client was answered with %s", got)
@@ -83,11 +83,11 @@ func TestVanishedClients(t *testing.T) {
 				p.Ask(`{"type":"reset"}`) // and no more reads
 			}
 			pass(3*time.Minute - 5*time.Second)
-			if got := s.sessions.active(); got != 50 {
+			if got := s.sessions.countActive(); got != 50 {
 				t.Errorf("%d sessions before the idle time is over, want 50", got)
 			}
 			pass(10 * time.Second)
-			if got := s.sessions.active(); got != 0 {
+			if got := s.sessions.countActive(); got != 0 {
 				t.Errorf("%d sessions after the idle time, want 0", got)
 			}
 		})

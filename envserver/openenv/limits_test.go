@@ -29,7 +29,7 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 3, IdleTimeout: time.Hour}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		open := func() *session {
 			t.Helper()
-			ss, err := s.open(t.Context(), newID(""), "greedy")
+			ss, err := s.openSession(t.Context(), newID(""), "greedy")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 		if err := s.playOn(t.Context(), used, func(context.Context, *player.Player) {}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.open(t.Context(), newID(""), "late"); !errors.Is(err, slots.ErrFull) {
+		if _, err := s.openSession(t.Context(), newID(""), "late"); !errors.Is(err, slots.ErrFull) {
 			t.Errorf("new sessions are ended immediately: %v", err)
 		}
 		pass(unusedGrace)
@@ -47,12 +47,12 @@ func TestUnusedSessionsMakeRoom(t *testing.T) {
 		if got := p.Code(`{"type":"reset"}`); got != "observation" {
 			t.Errorf("another client got %s", got)
 		}
-		if s.sessions.find(first.id) != nil || s.sessions.find(second.id) == nil || s.sessions.find(used.id) == nil {
+		if s.sessions.findSession(first.id) != nil || s.sessions.findSession(second.id) == nil || s.sessions.findSession(used.id) == nil {
 			t.Error("the oldest unused session was not ended")
 		}
 		pass(unusedTimeout)
-		if s.sessions.find(second.id) != nil || s.sessions.find(used.id) == nil || s.sessions.active() != 2 {
-			t.Errorf("%d sessions after the time for unused ones", s.sessions.active())
+		if s.sessions.findSession(second.id) != nil || s.sessions.findSession(used.id) == nil || s.sessions.countActive() != 2 {
+			t.Errorf("%d sessions after the time for unused ones", s.sessions.countActive())
 		}
 		if s.sessions.unbegun.Len() != 1 {
 			t.Errorf("%d sessions have begun no episode, want the one that was only used", s.sessions.unbegun.Len())
@@ -69,8 +69,8 @@ func TestClientAtItsShareIsPassedOn(t *testing.T) {
 			t.Fatal(answer)
 		}
 	}
-	if members[0].sessions.active() != 1 || members[1].sessions.active() != 1 {
-		t.Errorf("%d and %d sessions", members[0].sessions.active(), members[1].sessions.active())
+	if members[0].sessions.countActive() != 1 || members[1].sessions.countActive() != 1 {
+		t.Errorf("%d and %d sessions", members[0].sessions.countActive(), members[1].sessions.countActive())
 	}
 	for _, m := range members {
 		answer, err := codeErr(t, wire.Connect(t, m.url).Ask(`{"type":"reset"}`))
@@ -108,11 +108,11 @@ func TestRefusedStepContainsTheEndOfTheSession(t *testing.T) {
 func fill(t *testing.T, s *Server, client string, number int) {
 	t.Helper()
 	for range number {
-		ss, err := s.open(t.Context(), newID(""), client)
+		ss, err := s.openSession(t.Context(), newID(""), client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ss.use()
+		ss.noteUse()
 	}
 }
 
@@ -123,8 +123,8 @@ func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
 	inBubble(t, cfg, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		fill(t, s, "hostile 1", 10)
 		fill(t, s, "hostile 2", 10)
-		if !s.ready() || s.sessions.freeSlots() != 20 {
-			t.Errorf("%d slots are free for runners, ready %v", s.sessions.freeSlots(), s.ready())
+		if !s.isReady() || s.sessions.freeSlots() != 20 {
+			t.Errorf("%d slots are free for runners, ready %v", s.sessions.freeSlots(), s.isReady())
 		}
 		run := planRun(t, 4)
 		packed, err := protocol.PackPlan(run.text)
@@ -145,7 +145,7 @@ func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
 			}
 			runners = append(runners, p)
 			for client := range 5 { // the sessions that come are ended before it, and no runner's
-				if _, err := s.open(t.Context(), newID(""), fmt.Sprint("hostile ", client)); err != nil &&
+				if _, err := s.openSession(t.Context(), newID(""), fmt.Sprint("hostile ", client)); err != nil &&
 					!errors.Is(err, slots.ErrFull) {
 					t.Fatal(err)
 				}
@@ -156,8 +156,8 @@ func TestSocketsWithoutAnEpisodeHoldNoRunnersSlot(t *testing.T) {
 				t.Errorf("runner %d lost its episode: %s", i, got)
 			}
 		}
-		if s.sessions.active() != 20 || s.sessions.unbegun.Len() != 8 || s.sessions.freeSlots() != 8 {
-			t.Errorf("%d sessions, %d of them without an episode", s.sessions.active(), s.sessions.unbegun.Len())
+		if s.sessions.countActive() != 20 || s.sessions.unbegun.Len() != 8 || s.sessions.freeSlots() != 8 {
+			t.Errorf("%d sessions, %d of them without an episode", s.sessions.countActive(), s.sessions.unbegun.Len())
 		}
 	})
 }
@@ -171,9 +171,9 @@ func TestIdleSessionsOfTheLargestClientMakeRoom(t *testing.T) {
 		fill(t, s, "small", 3)
 		fill(t, s, "large", 6)
 		open := func(client string) error {
-			ss, err := s.open(t.Context(), newID(""), client)
+			ss, err := s.openSession(t.Context(), newID(""), client)
 			if err == nil {
-				ss.use()
+				ss.noteUse()
 			}
 			return err
 		}
@@ -250,7 +250,7 @@ func TestSocketsTakeTurns(t *testing.T) {
 			s, url := serve(t, Config{})
 			p := wire.Connect(t, url)
 			p.Ask(`{"type":"reset"}`)
-			socket := s.sessions.all()[0].attached()
+			socket := s.sessions.listSessions()[0].attachedSocket()
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			const frames = 100 // in one read
 			seen := map[int64]bool{socket.lastHeard.Load(): true}

@@ -92,7 +92,7 @@ func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 		return c.own, nil
 	}
 	id, ok := protocol.ReadText(p.sessionID)
-	ss := c.server.sessions.find(id)
+	ss := c.server.sessions.findSession(id)
 	if !ok || ss == nil {
 		return nil, invalidParams("unknown session_id: begin a session with openenv/session/create")
 	}
@@ -143,11 +143,11 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 		}
 		return err
 	}
-	ctx, cancel := ss.within(ctx)
+	ctx, cancel := ss.withSession(ctx)
 	defer cancel()
-	ss.use()
-	defer ss.active()
-	return ss.do(ctx, func(p *player.Player) { f(ctx, p) })
+	ss.noteUse()
+	defer ss.restartIdle()
+	return ss.runOperation(ctx, func(p *player.Player) { f(ctx, p) })
 }
 
 // takeStateless takes a place among the requests without a session. One client gets at most half.
@@ -181,7 +181,7 @@ func (c rpcCall) createSession(ctx context.Context) (any, *protocol.RPCError) {
 	if c.own != nil {
 		return map[string]any{"session_id": c.own.id}, nil
 	}
-	ss, err := c.server.open(ctx, newID(c.server.mesh.SessionPrefix()), c.client)
+	ss, err := c.server.openSession(ctx, newID(c.server.mesh.SessionPrefix()), c.client)
 	if err != nil {
 		return nil, openFault(c.server.openError(err))
 	}
@@ -234,7 +234,7 @@ func (d rpcDialect) respond(ctx context.Context, s *session, out *bytes.Buffer, 
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case websocket.IsWebSocketUpgrade(r):
-		s.upgrade(w, r, call{dialect: rpcDialect{s}, sessionID: protocol.SessionIDOf(r)})
+		s.upgradeConnection(w, r, call{dialect: rpcDialect{s}, sessionID: protocol.SessionIDOf(r)})
 	case r.Header.Get(protocol.MCPSessionHeader) != "" || r.Header.Get(protocol.MCPVersionHeader) != "":
 		s.mcp.serve(w, r)
 	case r.Method == http.MethodPost:

@@ -233,7 +233,7 @@ func TestMCPOverWebSocket(t *testing.T) {
 	}
 	const create = `{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`
 	id, _ := wire.DecodePath(t, p.Ask(create), "result", "session_id").(string)
-	if again := wire.DecodePath(t, p.Ask(create), "result", "session_id"); again != id || s.sessions.find(id) == nil {
+	if again := wire.DecodePath(t, p.Ask(create), "result", "session_id"); again != id || s.sessions.findSession(id) == nil {
 		t.Errorf("the socket's session is %v and then %v", id, again)
 	}
 	for i := range 3 {
@@ -253,7 +253,7 @@ func TestMCPOverWebSocket(t *testing.T) {
 		t.Errorf("closed with %d, want 1000", code)
 	}
 	_ = p.Conn.Close()
-	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.countActive() == 0 })
 }
 
 func TestMCPFactoryError(t *testing.T) {

@@ -99,7 +99,7 @@ func countValues(text []byte) int {
 
 // delete ends an MCP session.
 func (m *mcpServer) delete(w http.ResponseWriter, r *http.Request) {
-	ss := m.server.sessions.find(r.Header.Get(protocol.MCPSessionHeader))
+	ss := m.server.sessions.findSession(r.Header.Get(protocol.MCPSessionHeader))
 	if ss == nil {
 		protocol.WriteDetail(w, http.StatusNotFound, "session not found")
 		return
@@ -115,9 +115,9 @@ func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 		if !isServer {
 			return next(ctx, method, request)
 		}
-		if ss := m.server.sessions.find(session.ID()); ss != nil || method != "initialize" {
+		if ss := m.server.sessions.findSession(session.ID()); ss != nil || method != "initialize" {
 			if ss != nil && method != "notifications/initialized" {
-				ss.use() // also for pings
+				ss.noteUse() // also for pings
 			}
 			return next(ctx, method, request)
 		}
@@ -153,12 +153,14 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	ss, err := m.server.open(ctx, id, from.client)
+	ss, err := m.server.openSession(ctx, id, from.client)
 	if err != nil {
 		return nil, wireRPC(openFault(m.server.openError(err)))
 	}
 	var begun player.Reply
-	if err = errors.Join(ss.do(ctx, func(p *player.Player) { begun = p.Reset(options, protocol.LenientSeed, "reset") }),
+	if err = errors.Join(ss.runOperation(ctx, func(p *player.Player) {
+		begun = p.Reset(options, protocol.LenientSeed, "reset")
+	}),
 		begun.Err); err != nil {
 		ss.end(endClosed, "")
 		return nil, wireRPC(toolFault(err))
@@ -194,7 +196,7 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 // callTool plays a tool in the session. An agent's mistake is a result, which its model reads, not
 // a protocol error.
 func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	ss := m.server.sessions.find(request.Session.ID())
+	ss := m.server.sessions.findSession(request.Session.ID())
 	if ss == nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the session has ended: initialize again"}
 	}

@@ -56,7 +56,7 @@ func TestStockMCPClient(t *testing.T) {
 		!strings.Contains(got.Instructions, player.ObserveTool) {
 		t.Errorf("initialize: %+v", got)
 	}
-	if s.sessions.find(c.ID()) == nil {
+	if s.sessions.findSession(c.ID()) == nil {
 		t.Errorf("the MCP session %q is not in the registry", c.ID())
 	}
 	if err := c.Ping(t.Context(), nil); err != nil {
@@ -80,7 +80,7 @@ func TestStockMCPClient(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.countActive() == 0 })
 }
 
 func TestStockMCPClientPlays(t *testing.T) {
@@ -143,7 +143,7 @@ func TestMCPSessionIsInTheRegistry(t *testing.T) {
 		t.Errorf("after the orchestrator's reset: %+v, %v", result, err)
 	}
 	p.Leave()
-	s.sessions.find(c.ID()).end(endIdle, "")
+	s.sessions.findSession(c.ID()).end(endIdle, "")
 	wire.AwaitCondition(t, "calls fail once the session has ended", func() bool {
 		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: player.ObserveTool})
 		return err != nil
@@ -169,14 +169,14 @@ func TestMCPResetOptions(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	if got := s.sessions.active(); got != 0 {
+	if got := s.sessions.countActive(); got != 0 {
 		t.Errorf("%d sessions after refusals", got)
 	}
 	if status, body := initialize("?seed=1&task=talk",
 		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || wire.DecodePath(t, body, "result") == nil {
 		t.Fatalf("%d %s", status, body)
 	}
-	open := s.sessions.all()
+	open := s.sessions.listSessions()
 	if len(open) != 1 {
 		t.Fatalf("%d sessions, want 1", len(open))
 	}
@@ -244,7 +244,7 @@ func TestStreamableHTTP(t *testing.T) {
 			t.Errorf("%s %s %s: %d", c.method, c.session, c.body, status)
 		}
 	}
-	if got := s.sessions.active(); got != 0 {
+	if got := s.sessions.countActive(); got != 0 {
 		t.Errorf("%d sessions after the DELETE", got)
 	}
 }

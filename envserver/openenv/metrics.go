@@ -104,7 +104,7 @@ func (m *metrics) Ended(task string, outcome score.Outcome, micro int64) {
 	m.totals.ScoreSum += micro
 }
 
-func (m *metrics) episodes() score.Episodes {
+func (m *metrics) countEpisodes() score.Episodes {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.totals
@@ -126,7 +126,7 @@ func registerServerMetrics(factory promauto.Factory, s *Server) {
 		}
 		factory.NewCounterFunc(opts, func() float64 { return float64(read()) })
 	}
-	gauge("csenv_sessions_active", "Sessions that hold a slot.", s.sessions.active)
+	gauge("csenv_sessions_active", "Sessions that hold a slot.", s.sessions.countActive)
 	gauge("csenv_sessions_capacity", "Session slots.", func() int { return s.sessions.slots.Capacity })
 	gauge("csenv_draining", "1 while the server refuses new sessions until the running ones have ended.", func() int {
 		if s.sessions.slots.Draining() {

@@ -17,12 +17,12 @@ import (
 // /rollouts to the operator, and /metrics to Prometheus.
 func (s *Server) OpsHandler() http.Handler {
 	stats := func(w http.ResponseWriter, r *http.Request) {
-		protocol.WriteJSON(w, http.StatusOK, s.report(r.URL.Query()["run"]))
+		protocol.WriteJSON(w, http.StatusOK, s.makeReport(r.URL.Query()["run"]))
 	}
 	operator, prometheus := s.secrets.AdmitsOperator, s.secrets.AdmitsMetrics
-	return s.recovered(routes{
+	return s.recoverPanics(routes{
 		"/healthz":  {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeProbe(w, true) }},
-		"/readyz":   {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeProbe(w, s.ready()) }},
+		"/readyz":   {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeProbe(w, s.isReady()) }},
 		"/stats":    {http.MethodGet: withToken(operator, stats)},
 		"/rollouts": {http.MethodGet: withToken(operator, s.serveRollouts)},
 		"/metrics":  {http.MethodGet: withToken(prometheus, s.metrics.handler().ServeHTTP)},
@@ -41,14 +41,14 @@ func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	segment.Active = s.playing(question.Tag)
+	segment.Active = s.countPlaying(question.Tag)
 	protocol.WriteJSON(w, http.StatusOK, segment)
 }
 
-// playing returns the number of rollouts of a tag that are being played.
-func (s *Server) playing(tag string) int64 {
+// countPlaying returns the number of rollouts of a tag that are being played.
+func (s *Server) countPlaying(tag string) int64 {
 	var n int64
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.listSessions() {
 		if of := session.tag.Load(); of != nil && of.Rollout && of.Run == tag {
 			n++
 		}
@@ -71,8 +71,8 @@ func withToken(admits func(token string) bool, next http.HandlerFunc) http.Handl
 	}
 }
 
-// ready reports whether the server takes new sessions.
-func (s *Server) ready() bool {
+// isReady reports whether the server takes new sessions.
+func (s *Server) isReady() bool {
 	return s.sessions.slots.Closed() == nil && s.sessions.freeSlots() > 0
 }
 
@@ -87,15 +87,15 @@ func writeProbe(w http.ResponseWriter, passes bool) {
 	_, _ = io.WriteString(w, "ok")
 }
 
-// report is the server's /stats, with the counts of the named runs.
-func (s *Server) report(runs []string) score.Report {
+// makeReport is the server's /stats, with the counts of the named runs.
+func (s *Server) makeReport(runs []string) score.Report {
 	report := score.Report{
 		Protocol:    score.Protocol,
 		Environment: s.cfg.Kind.Name(), ScenarioDigest: s.cfg.Kind.ScenarioDigest(),
 		GraderVersion: s.cfg.Kind.GraderVersion(), Judge: s.cfg.Kind.Judge(),
 		Draining: s.sessions.slots.Draining(),
-		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
-		Episodes: s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
+		Sessions: score.Sessions{Active: int64(s.sessions.countActive()), Capacity: int64(s.sessions.slots.Capacity)},
+		Episodes: s.metrics.countEpisodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
 		JudgeFault: s.judgeFault(), Cut: s.metrics.cut.Load(), Runs: s.ledgers.RunReports(runs, s.playedRuns()),
 	}
 	if s.cfg.Packs != nil {
@@ -107,7 +107,7 @@ func (s *Server) report(runs []string) score.Report {
 // playedRuns returns the number of episodes of each planned run that are being played.
 func (s *Server) playedRuns() map[string]int64 {
 	active := map[string]int64{}
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.listSessions() {
 		if tag := session.tag.Load(); tag != nil && !tag.Rollout {
 			active[tag.Run]++
 		}

@@ -18,7 +18,7 @@ const pingTimeout = 15 * time.Minute
 type orsHost struct{ *Server }
 
 func (h orsHost) Open(r *http.Request) (ors.Session, *protocol.Error) {
-	ss, err := h.open(r.Context(), newID(h.mesh.SessionPrefix()), h.clientOf(r))
+	ss, err := h.openSession(r.Context(), newID(h.mesh.SessionPrefix()), h.clientOf(r))
 	if err != nil {
 		return nil, h.openError(err)
 	}
@@ -27,13 +27,13 @@ func (h orsHost) Open(r *http.Request) (ors.Session, *protocol.Error) {
 }
 
 func (h orsHost) Find(id string) ors.Session {
-	if ss := h.sessions.find(id); ss != nil {
+	if ss := h.sessions.findSession(id); ss != nil {
 		return orsSession{ss}
 	}
 	return nil
 }
 
-func (h orsHost) Ended(r *http.Request) string { return h.past.reason(h.clientOf(r)) }
+func (h orsHost) Ended(r *http.Request) string { return h.past.endReason(h.clientOf(r)) }
 
 func (h orsHost) Spawn(f func()) bool { return h.spawn(f) }
 
@@ -46,7 +46,7 @@ func (s orsSession) Play(ctx context.Context, f func(ctx context.Context, p *pla
 	return s.server.playOn(ctx, s.session, f)
 }
 
-func (s orsSession) Ping() { s.active() }
+func (s orsSession) Ping() { s.restartIdle() }
 
 func (s orsSession) End() { s.endOnRequest() }
 

@@ -49,7 +49,7 @@ func TestORSSessionsOfAPool(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{MaxSessions: 1})
 	client := http.DefaultClient
 	first, second := orsOpen(t, client, members[0].url), orsOpen(t, client, members[0].url)
-	if members[0].sessions.active() != 1 || members[1].sessions.active() != 1 {
+	if members[0].sessions.countActive() != 1 || members[1].sessions.countActive() != 1 {
 		t.Fatal("the second session was not passed on")
 	}
 	if status, answer := orsSend(t, client, http.MethodPost, members[1].url+"/create_session", "", "{}"); status !=
@@ -76,7 +76,7 @@ func TestORSSessionsOfAPool(t *testing.T) {
 			}
 		}
 	}
-	if members[0].sessions.active()+members[1].sessions.active() != 0 {
+	if members[0].sessions.countActive()+members[1].sessions.countActive() != 0 {
 		t.Error("deleted sessions have slots")
 	}
 }
@@ -99,7 +99,7 @@ func TestORSPings(t *testing.T) {
 			}
 		}
 		time.Sleep(pingTimeout + 2*sweepInterval) //nolint:forbidigo // the time of a synctest bubble
-		if n := s.sessions.active(); n != 0 {
+		if n := s.sessions.countActive(); n != 0 {
 			t.Errorf("%d sessions of a client that is gone", n)
 		}
 		status, answer := orsSend(t, client, http.MethodPost, "http://pipe/call", id, `{"name":"say","input":{}}`)

@@ -51,7 +51,7 @@ func TestFullServerPassesOn(t *testing.T) {
 				if answer, err := begin(t, members[0].url); err != nil {
 					t.Fatalf("session %d: %s", i, answer)
 				}
-				got := []int{members[0].sessions.active(), members[1].sessions.active(), members[2].sessions.active()}
+				got := []int{members[0].sessions.countActive(), members[1].sessions.countActive(), members[2].sessions.countActive()}
 				if want != nil && fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("after session %d the servers have %v, want %v", i, got, want)
 				}
@@ -131,10 +131,10 @@ func TestDrainingServerPassesOn(t *testing.T) {
 	go func() { drained <- members[0].Drain(t.Context()) }()
 	wire.AwaitCondition(t, "the drain has begun", members[0].sessions.slots.Draining)
 	p := wire.Connect(t, members[0].url)
-	if got := p.Code(`{"type":"reset"}`); got != "observation" || members[1].sessions.active() != 1 {
-		t.Errorf("a new session on a draining server: %s, the peer has %d", got, members[1].sessions.active())
+	if got := p.Code(`{"type":"reset"}`); got != "observation" || members[1].sessions.countActive() != 1 {
+		t.Errorf("a new session on a draining server: %s, the peer has %d", got, members[1].sessions.countActive())
 	}
-	if id := wire.CreateSession(t, members[0].url); members[1].sessions.find(id) == nil {
+	if id := wire.CreateSession(t, members[0].url); members[1].sessions.findSession(id) == nil {
 		t.Error("a created session is not on the peer")
 	}
 	own.Leave()
@@ -201,7 +201,7 @@ func TestUnusedReservationsAreFreed(t *testing.T) {
 		wire.AwaitCondition(t, name+": the slot is free", func() bool {
 			held := s.sessions.slots.Reserve()
 			defer held.Release()
-			return held != nil && s.sessions.active() == 0
+			return held != nil && s.sessions.countActive() == 0
 		})
 	}
 }

@@ -46,7 +46,7 @@ func (s *Server) serveStep(w http.ResponseWriter, r *http.Request) {
 	}
 	s.serveGym(w, r, body,
 		func(ctx context.Context, p *player.Player) player.Reply {
-			return s.past.explain(s.clientOf(r), p.Act(ctx, request.Action))
+			return s.past.explainEnd(s.clientOf(r), p.Act(ctx, request.Action))
 		},
 		func(ctx context.Context, p *player.Player) player.Reply {
 			if begun := p.ResetStateless(body); begun.Err != nil {
@@ -65,11 +65,11 @@ func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
 	var err, unwritten error
 	read := func(p *player.Player) { unwritten = p.AppendState(&state) }
 	if ss != nil { // unlike playOn, this doesn't restart the idle timeout
-		err = ss.do(r.Context(), read)
+		err = ss.runOperation(r.Context(), read)
 	} else {
 		err = s.playOn(r.Context(), nil, func(_ context.Context, p *player.Player) { read(p) })
 	}
-	if s.answered(w, errors.Join(err, unwritten)) {
+	if s.answerError(w, errors.Join(err, unwritten)) {
 		protocol.WriteBytes(w, http.StatusOK, state.Bytes())
 	}
 }
@@ -93,7 +93,7 @@ func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, i
 	}
 	var answer player.Reply
 	err := s.playOn(r.Context(), ss, func(ctx context.Context, p *player.Player) { answer = play(ctx, p) })
-	if s.answered(w, err) {
+	if s.answerError(w, err) {
 		s.writeReply(w, answer)
 	}
 }
@@ -103,14 +103,14 @@ func (s *Server) findHTTP(w http.ResponseWriter, id string) (ss *session, ok boo
 	if id == "" {
 		return nil, true
 	}
-	if ss = s.sessions.find(id); ss == nil {
+	if ss = s.sessions.findSession(id); ss == nil {
 		protocol.WriteDetail(w, http.StatusNotFound, "unknown session: begin one with openenv/session/create at /mcp")
 	}
 	return ss, ss != nil
 }
 
-// answered reports whether an operation succeeded. If not, it answers with the error.
-func (s *Server) answered(w http.ResponseWriter, err error) bool {
+// answerError reports whether an operation succeeded. If not, it answers with the error.
+func (s *Server) answerError(w http.ResponseWriter, err error) bool {
 	status := http.StatusInternalServerError
 	switch wire, _ := errors.AsType[protocol.Error](err); {
 	case err == nil:

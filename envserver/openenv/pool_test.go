@@ -104,7 +104,7 @@ func balance(tb testing.TB, members []*member) string {
 func sessionsIn(members []*member) int {
 	sum := 0
 	for _, m := range members {
-		sum += m.sessions.active()
+		sum += m.sessions.countActive()
 	}
 	return sum
 }

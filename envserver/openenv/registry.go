@@ -56,20 +56,20 @@ func (e clientFullError) Error() string {
 	return fmt.Sprintf("this client has %d sessions here, the maximum of one client", int(e))
 }
 
-// admit gives the session a slot, in the order of the calls. The error is one of
+// admitSession gives the session a slot, in the order of the calls. The error is one of
 // slots.Take or a clientFullError.
-func (r *registry) admit(ctx context.Context, s *session) error {
+func (r *registry) admitSession(ctx context.Context, s *session) error {
 	if err := r.slots.Take(ctx, func() bool { return r.makeRoom(s.client) }); err != nil {
 		return err
 	}
-	if err := r.add(s); err != nil {
+	if err := r.addSession(s); err != nil {
 		r.slots.Release()
 		return err
 	}
 	return nil
 }
 
-func (r *registry) add(s *session) error {
+func (r *registry) addSession(s *session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.slots.Draining() {
@@ -87,8 +87,8 @@ func (r *registry) add(s *session) error {
 	return nil
 }
 
-// admits reports whether the client has fewer sessions than it may have.
-func (r *registry) admits(client string) bool {
+// hasRoom reports whether the client has fewer sessions than it may have.
+func (r *registry) hasRoom(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.perClient == 0 || r.byClient[client] < r.perClient
@@ -100,7 +100,7 @@ func (r *registry) makeRoom(client string) bool {
 	r.mu.Lock()
 	s := r.firstToGo(client, time.Now())
 	if s != nil {
-		r.remove(s)
+		r.removeSession(s)
 	}
 	r.mu.Unlock()
 	if s == nil {
@@ -118,15 +118,15 @@ func (r *registry) firstToGo(client string, now time.Time) (first *session) {
 		s := e.Value.(*session) //nolint:forcetypeassert // the list has no other values
 		more := first == nil || r.unbegunOf[s.client] > r.unbegunOf[first.client]
 		better := first != nil && s.client == first.client && first.used.Load() && !s.used.Load()
-		if (more || better) && now.Sub(s.opened) >= r.grace(s, client) {
+		if (more || better) && now.Sub(s.opened) >= r.gracePeriod(s, client) {
 			first = s
 		}
 	}
 	return first
 }
 
-// grace is how long a session that has begun no episode is kept when a client needs its slot.
-func (r *registry) grace(s *session, client string) time.Duration {
+// gracePeriod is how long a session that has begun no episode is kept when a client needs its slot.
+func (r *registry) gracePeriod(s *session, client string) time.Duration {
 	switch fair := r.unbegunOf[s.client] > r.unbegunOf[client]; {
 	case fair && r.runsOnly:
 		return 0 // a runner begins at once
@@ -136,8 +136,8 @@ func (r *registry) grace(s *session, client string) time.Duration {
 	return unbegunGrace
 }
 
-// begin records that the session has begun an episode.
-func (r *registry) begin(s *session) {
+// noteEpisode records that the session has begun an episode.
+func (r *registry) noteEpisode(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetUnbegun(s)
@@ -154,21 +154,21 @@ func (r *registry) forgetUnbegun(s *session) {
 	}
 }
 
-// release frees the session's slot. It reports false if it was freed before, so that each session
-// ends once.
-func (r *registry) release(s *session) bool {
+// releaseSlot frees the session's slot. It reports false if it was freed before, so that each
+// session ends once.
+func (r *registry) releaseSlot(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID[s.id] != s {
 		return false
 	}
-	r.remove(s)
+	r.removeSession(s)
 	r.slots.Release()
 	return true
 }
 
-// remove removes a session whose slot is freed or handed over.
-func (r *registry) remove(s *session) {
+// removeSession removes a session whose slot is freed or handed over.
+func (r *registry) removeSession(s *session) {
 	delete(r.byID, s.id)
 	r.forgetUnbegun(s)
 	if r.perClient > 0 {
@@ -181,8 +181,8 @@ func (r *registry) remove(s *session) {
 	}
 }
 
-// find returns the session of the id, nil for none.
-func (r *registry) find(id string) *session {
+// findSession returns the session of the id, nil for none.
+func (r *registry) findSession(id string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byID[id]
@@ -202,15 +202,15 @@ func (r *registry) drain() <-chan struct{} {
 	return r.empty
 }
 
-func (r *registry) active() int {
+func (r *registry) countActive() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.byID)
 }
 
-// occupied is the number of slots that no new session can get: all active ones, but on a server for
-// runs those with an episode.
-func (r *registry) occupied() int {
+// countOccupied is the number of slots that no new session can get: all active ones, but on a
+// server for runs those with an episode.
+func (r *registry) countOccupied() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.runsOnly {
@@ -219,8 +219,8 @@ func (r *registry) occupied() int {
 	return len(r.byID)
 }
 
-// all returns the current sessions.
-func (r *registry) all() []*session {
+// listSessions returns the current sessions.
+func (r *registry) listSessions() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.byID))
@@ -250,27 +250,27 @@ func newPast() past {
 	return past{byClient}
 }
 
-// add records the end of a session, unless the client requested it or continues elsewhere.
-func (p past) add(client string, why ending, details string) {
+// addEnd records the end of a session, unless the client requested it or continues elsewhere.
+func (p past) addEnd(client string, why ending, details string) {
 	if reason := cmp.Or(details, endings[why].told); reason != "" && why != endMoved {
 		p.byClient.Add(client, pastSession{time.Now(), reason})
 	}
 }
 
-// explain adds the reason for the end of the client's last episode to a refused step.
-func (p past) explain(client string, r player.Reply) player.Reply {
+// explainEnd adds the reason for the end of the client's last episode to a refused step.
+func (p past) explainEnd(client string, r player.Reply) player.Reply {
 	if !errors.Is(r.Err, episode.ErrNotReset) {
 		return r
 	}
-	if reason := p.reason(client); reason != "" {
+	if reason := p.endReason(client); reason != "" {
 		r.Err = fmt.Errorf("%w; the last session from this address, which may have been another program's, ended: %s",
 			r.Err, reason)
 	}
 	return r
 }
 
-// reason says how the client's last session ended, "" if that isn't known.
-func (p past) reason(client string) string {
+// endReason says how the client's last session ended, "" if that isn't known.
+func (p past) endReason(client string) string {
 	if e, ok := p.byClient.Get(client); ok && time.Since(e.ended) < pastTTL {
 		return e.reason
 	}

@@ -27,7 +27,7 @@ func TestCloseCutsRelays(t *testing.T) {
 	if _, _, err := p.Conn.ReadMessage(); err == nil {
 		t.Error("the relayed socket is still open")
 	}
-	wire.AwaitCondition(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
+	wire.AwaitCondition(t, "the session is detached", func() bool { return members[1].sessions.findSession(id).detached() })
 }
 
 // A relay doesn't change messages of any size.
@@ -66,7 +66,7 @@ func TestRelayedHalfClose(t *testing.T) {
 	}}
 	p := wire.DialPeer(t, &dialer, "ws"+strings.TrimPrefix(members[0].url, "http")+"/ws")
 	p.Ask(`{"type":"reset"}`)
-	if got := members[1].sessions.active(); got != 1 {
+	if got := members[1].sessions.countActive(); got != 1 {
 		t.Fatalf("the peer has %d sessions", got)
 	}
 	if err := raw.CloseWrite(); err != nil {
@@ -77,7 +77,7 @@ func TestRelayedHalfClose(t *testing.T) {
 	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
 		t.Errorf("after the end of the client's half: %v", err)
 	}
-	wire.AwaitCondition(t, "the slot is free", func() bool { return members[1].sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return members[1].sessions.countActive() == 0 })
 }
 
 // A peer's refusal of a handshake is forwarded to the client.

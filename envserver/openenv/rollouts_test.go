@@ -105,7 +105,7 @@ func TestRollouts(t *testing.T) {
 	if diff := cmp.Diff(want, opened(t, segment)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := s.report(nil).Runs; len(got) != 0 {
+	if got := s.makeReport(nil).Runs; len(got) != 0 {
 		t.Errorf("rollouts are reported as runs with ledgers: %+v", got)
 	}
 	if got := testMetric(t, s, `csenv_rollout_episodes_total{result="counted"}`); got != "4" {

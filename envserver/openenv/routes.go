@@ -110,11 +110,11 @@ func (s *Server) Handler() http.Handler {
 	}
 	maps.Copy(rs, s.tasks.Routes())
 	inner := memory.LimitBodies(s.medium, s.clientOf, s.asClient(s.mesh.Handler(rs.handler())))
-	return s.recovered(s.withWeb(s.mesh.WithPeers(s.authorised(inner))))
+	return s.recoverPanics(s.withWeb(s.mesh.WithPeers(s.requireToken(inner))))
 }
 
-// recovered turns a panic into a 500 for that request alone.
-func (s *Server) recovered(next http.Handler) http.Handler {
+// recoverPanics turns a panic into a 500 for that request alone.
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			cause := recover()
@@ -159,14 +159,14 @@ func htmlPage(body []byte) http.HandlerFunc {
 	}
 }
 
-// authorised answers 401 to requests without one of the server's tokens, and reads no body of
+// requireToken answers 401 to requests without one of the server's tokens, and reads no body of
 // theirs. GET /health needs no token.
-func (s *Server) authorised(next http.Handler) http.Handler {
+func (s *Server) requireToken(next http.Handler) http.Handler {
 	if s.cfg.Tokens == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == healthPath && r.Method == http.MethodGet || s.accepts(tokenOf(r)) {
+		if r.URL.Path == healthPath && r.Method == http.MethodGet || s.acceptsToken(tokenOf(r)) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -182,8 +182,8 @@ func writeUnauthorized(w http.ResponseWriter, detail string) {
 	protocol.WriteDetail(w, http.StatusUnauthorized, detail)
 }
 
-// accepts reports whether the token is one of the server's, in constant time.
-func (s *Server) accepts(token string) bool {
+// acceptsToken reports whether the token is one of the server's, in constant time.
+func (s *Server) acceptsToken(token string) bool {
 	given, known := sha256.Sum256([]byte(token)), 0
 	for _, t := range s.cfg.Tokens() {
 		want := sha256.Sum256([]byte(t))

@@ -26,21 +26,21 @@ func TestRunReports(t *testing.T) {
 	q.Ask(reset("a", 0, 0))
 	want := []score.RunReport{{Run: "a", Active: 1, Opened: 1}, {Run: "b", Active: 1, Opened: 4, Scored: 1, Failed: 1,
 		Errored: 1, ScoreSum: 1_000_000}}
-	if diff := cmp.Diff(want, server.report(nil).Runs); diff != "" {
+	if diff := cmp.Diff(want, server.makeReport(nil).Runs); diff != "" {
 		t.Errorf("while two episodes are played: %s", diff)
 	}
 	p.Ask(`{"type":"reset","data":{"seed":1}}`)
 	q.Ask(`{"type":"step","data":{"kind":"panic"}}`)
 	want[0].Active, want[0].Errored, want[1].Active = 0, 1, 0
-	if diff := cmp.Diff(want, server.report(nil).Runs); diff != "" {
+	if diff := cmp.Diff(want, server.makeReport(nil).Runs); diff != "" {
 		t.Errorf("after one was abandoned and one panicked: %s", diff)
 	}
 	q.Ask(reset("a", 0, 1))
 	_ = p.Conn.Close()
 	_ = q.Conn.Close()
-	wire.AwaitCondition(t, "the sessions to end", func() bool { return server.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the sessions to end", func() bool { return server.sessions.countActive() == 0 })
 	want[0].Opened = 2
-	if diff := cmp.Diff(want, server.report(nil).Runs); diff != "" {
+	if diff := cmp.Diff(want, server.makeReport(nil).Runs); diff != "" {
 		t.Errorf("after the sessions: %s", diff)
 	}
 }

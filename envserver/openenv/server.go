@@ -221,8 +221,8 @@ func New(cfg Config) (*Server, error) {
 	s.memory = sync.OnceValue(s.listenMemory)
 	if s.mesh, err = mesh.New(cfg.Peers, mesh.Host{
 		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.freeSlots,
-		Admits: func(r *http.Request) bool { return s.sessions.admits(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
-		Cut: func() { s.metrics.cut.Add(1) }, Take: s.take, SendAway: s.sendAway,
+		Admits: func(r *http.Request) bool { return s.sessions.hasRoom(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
+		Cut: func() { s.metrics.cut.Add(1) }, Take: s.takeEpisode, SendAway: s.sendAway,
 		GiveUp: func(key ledger.Key, plan string) (ledger.ShardState, error) {
 			return s.ledgers.GiveUp(key, plan, cfg.LedgerKey)
 		},
@@ -233,7 +233,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.mcp = newMCPServer(s)
-	s.spawn(s.sweep)
+	s.spawn(s.sweepSessions)
 	if cfg.TryJudge != nil {
 		s.sessions.slots.Block(errNoJudge)
 		s.distrustJudge()
@@ -258,7 +258,7 @@ func (s *Server) listenMemory() *memoryListener {
 
 // sendAway closes the socket of a session, which continues when its client connects again.
 func (s *Server) sendAway(ctx context.Context, id string) error {
-	ss := s.sessions.find(id)
+	ss := s.sessions.findSession(id)
 	if ss == nil {
 		return errors.New("unknown session")
 	}
@@ -267,7 +267,7 @@ func (s *Server) sendAway(ctx context.Context, id string) error {
 		return err
 	}
 	defer func() { <-ss.turn }()
-	socket := ss.attached()
+	socket := ss.attachedSocket()
 	if socket == nil || !socket.stopAnswering() {
 		return nil
 	}
@@ -276,14 +276,14 @@ func (s *Server) sendAway(ctx context.Context, id string) error {
 	return nil
 }
 
-// take begins a session with an episode that a peer hands over.
-func (s *Server) take(ctx context.Context, client, checkpoint string) (id string, err error) {
-	ss, err := s.open(ctx, newID(s.mesh.SessionPrefix()), client)
+// takeEpisode begins a session with an episode that a peer hands over.
+func (s *Server) takeEpisode(ctx context.Context, client, checkpoint string) (id string, err error) {
+	ss, err := s.openSession(ctx, newID(s.mesh.SessionPrefix()), client)
 	if err != nil {
 		return "", err
 	}
 	var restored player.Reply
-	if err = ss.do(ctx, func(p *player.Player) { restored = p.Restore(ctx, checkpoint) }); err == nil {
+	if err = ss.runOperation(ctx, func(p *player.Player) { restored = p.Restore(ctx, checkpoint) }); err == nil {
 		err = restored.Err
 	}
 	if err != nil {
@@ -295,7 +295,7 @@ func (s *Server) take(ctx context.Context, client, checkpoint string) (id string
 }
 
 // freeSlots is the number of slots that a new session can get.
-func (r *registry) freeSlots() int { return r.slots.Capacity - r.occupied() }
+func (r *registry) freeSlots() int { return r.slots.Capacity - r.countOccupied() }
 
 func (cfg *Config) validate() error {
 	switch {
@@ -349,8 +349,8 @@ func (s *Server) begin(f func()) bool {
 	return true
 }
 
-// sweep checks the timeouts and pings of all sessions in one goroutine.
-func (s *Server) sweep() {
+// sweepSessions checks the timeouts and pings of all sessions in one goroutine.
+func (s *Server) sweepSessions() {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
@@ -358,8 +358,8 @@ func (s *Server) sweep() {
 		case <-s.ctx.Done():
 			return
 		case now := <-ticker.C:
-			for _, session := range s.sessions.all() {
-				session.check(now)
+			for _, session := range s.sessions.listSessions() {
+				session.checkTimeouts(now)
 			}
 			s.ledgers.Expire(now)
 			s.rollouts.Expire(now)
@@ -372,7 +372,7 @@ func (s *Server) openError(cause error) *protocol.Error {
 	if errors.Is(cause, player.ErrFactory) {
 		return &protocol.Error{Code: protocol.CodeFactory, Message: cause.Error(), FactoryName: s.cfg.Kind.Name()}
 	}
-	active, limit := s.sessions.active(), s.sessions.slots.Capacity
+	active, limit := s.sessions.countActive(), s.sessions.slots.Capacity
 	advice := "close a session, or try again later or on another replica"
 	if errors.Is(cause, slots.ErrDraining) {
 		advice = "connect again to reach another replica"

@@ -62,9 +62,9 @@ type session struct {
 // errEnded is the error of an operation on a session that ended before its turn.
 var errEnded = protocol.Error{Code: protocol.CodeSession, Message: "the session has ended: begin another one"}
 
-// open makes a session with a slot and a new environment. The error is player.ErrFactory or one of
-// registry.admit.
-func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
+// openSession makes a session with a slot and a new environment. The error is player.ErrFactory or
+// one of registry.admit.
+func (s *Server) openSession(ctx context.Context, id, client string) (*session, error) {
 	return s.openWith(ctx, id, client, s.players.New)
 }
 
@@ -72,11 +72,11 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 func (s *Server) openWith(ctx context.Context, id, client string,
 	newPlayer func(current *atomic.Pointer[protocol.RunTag]) (*player.Player, error)) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
-	ss.active()
+	ss.restartIdle()
 	ss.ctx, ss.cancel = context.WithCancel(share.NewContext(s.ctx, s.processors, client))
 	ss.turn <- struct{}{} // blocks operations until there is an environment
 	defer func() { <-ss.turn }()
-	if err := s.sessions.admit(ctx, ss); err != nil {
+	if err := s.sessions.admitSession(ctx, ss); err != nil {
 		ss.cancel()
 		s.metrics.sessionsEnded.WithLabelValues(refusalResult(err)).Inc()
 		return nil, err
@@ -103,10 +103,10 @@ func refusalResult(err error) string {
 	return "refused_full"
 }
 
-// do runs an operation when the previous ones have ended. A panic becomes an EXECUTION_ERROR and
-// ends the episode, whose state is no longer reliable. The error is a protocol.Error or the
-// context's.
-func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) {
+// runOperation runs an operation when the previous ones have ended. A panic becomes an
+// EXECUTION_ERROR and ends the episode, whose state is no longer reliable. The error is a
+// protocol.Error or the context's.
+func (s *session) runOperation(ctx context.Context, f func(p *player.Player)) (err error) {
 	if err := s.takeTurn(ctx); err != nil {
 		return err
 	}
@@ -141,19 +141,19 @@ func (s *session) takeTurn(ctx context.Context) error {
 	}
 }
 
-// within returns a context that also ends with the session.
-func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// withSession returns a context that also ends with the session.
+func (s *session) withSession(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// active restarts the idle timeout.
-func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
+// restartIdle restarts the idle timeout.
+func (s *session) restartIdle() { s.lastActive.Store(time.Now().UnixNano()) }
 
-// use restarts the idle timeout, and records that the session is used.
-func (s *session) use() {
-	s.active()
+// noteUse restarts the idle timeout, and records that the session is used.
+func (s *session) noteUse() {
+	s.restartIdle()
 	s.used.Store(true)
 }
 
@@ -161,12 +161,12 @@ func (s *session) use() {
 func (s *session) noteEpisode() {
 	if !s.begun.Load() && s.player.Playing() {
 		s.begun.Store(true)
-		s.server.sessions.begin(s)
+		s.server.sessions.noteEpisode(s)
 	}
 }
 
-// attach binds a socket to the session.
-func (s *session) attach(socket *socket, owned bool) error {
+// attachSocket binds a socket to the session.
+func (s *session) attachSocket(socket *socket, owned bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -177,20 +177,20 @@ func (s *session) attach(socket *socket, owned bool) error {
 	}
 	s.socket, s.lostAt, s.awaited = socket, time.Time{}, 0
 	s.owned = s.owned || owned || s.adoptable
-	s.use()
+	s.noteUse()
 	return nil
 }
 
-// detach releases a socket that has ended. It ends the session if the socket owned it or a close
-// was requested, but keeps it for SessionGrace if the client may come back.
-func (s *session) detach(socket *socket, why ending) {
+// detachSocket releases a socket that has ended. It ends the session if the socket owned it or a
+// close was requested, but keeps it for SessionGrace if the client may come back.
+func (s *session) detachSocket(socket *socket, why ending) {
 	s.mu.Lock()
 	if s.socket != socket {
 		s.mu.Unlock()
 		return
 	}
 	s.socket = nil
-	s.active()
+	s.restartIdle()
 	keep := !s.closing && (!s.owned || endings[why].kept && s.server.cfg.SessionGrace > 0)
 	if s.owned {
 		s.lostAt = time.Now()
@@ -218,7 +218,7 @@ func (s *session) endOnRequest() (ended bool) {
 // end frees the slot, cancels running operations, and closes an attached socket. The details are
 // for the client: the close frame has them. Later calls do nothing.
 func (s *session) end(why ending, details string) {
-	if s.server.sessions.release(s) {
+	if s.server.sessions.releaseSlot(s) {
 		s.conclude(why, details)
 	}
 }
@@ -235,7 +235,7 @@ func (s *session) conclude(why ending, details string) {
 	if why == endDrained {
 		s.server.metrics.cut.Add(1)
 	}
-	s.server.past.add(s.client, why, details)
+	s.server.past.addEnd(s.client, why, details)
 	s.server.log.Debug("A session ended", "result", endings[why].result, "lasted", time.Since(s.opened).String())
 	if onEnd != nil {
 		s.server.spawn(onEnd)
@@ -250,8 +250,8 @@ func (s *session) endSoon(why ending, details string) {
 	s.server.spawn(func() { s.end(why, details) })
 }
 
-// check applies the session's timeouts and checks its socket. It never waits for the peer.
-func (s *session) check(now time.Time) {
+// checkTimeouts applies the session's timeouts and checks its socket. It never waits for the peer.
+func (s *session) checkTimeouts(now time.Time) {
 	server := s.server
 	s.mu.Lock()
 	socket, owned, lostAt, grace := s.socket, s.owned, s.lostAt, max(s.awaited, server.cfg.SessionGrace)
@@ -266,22 +266,22 @@ func (s *session) check(now time.Time) {
 		s.endSoon(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
 	case server.releasing.Load() && s.preventOperations():
 		s.endSoon(endReleased, protocol.MovedTo(""))
-	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
+	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.isBusy(socket):
 		s.endSoon(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
-	case socket == nil && s.abandoned(idle):
+	case socket == nil && s.isAbandoned(idle):
 		s.endSoon(endIdle, fmt.Sprintf("its client sent nothing, not even a ping, for %v", pingTimeout))
 	case !s.used.Load() && now.Sub(s.opened) >= unusedTimeout:
 		s.endSoon(endUnused, fmt.Sprintf("nobody used the session in its first %v", unusedTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= grace:
 		s.endSoon(endLost, "")
 	case socket != nil:
-		socket.check(now)
+		socket.checkPeer(now)
 	}
 }
 
-// abandoned reports whether the client that keeps the session alive by pings is gone.
-func (s *session) abandoned(idle time.Duration) bool {
-	return s.pinged.Load() && idle >= pingTimeout && !s.busy(nil)
+// isAbandoned reports whether the client that keeps the session alive by pings is gone.
+func (s *session) isAbandoned(idle time.Duration) bool {
+	return s.pinged.Load() && idle >= pingTimeout && !s.isBusy(nil)
 }
 
 // preventOperations prevents operations if none runs, the last one is answered and no episode is
@@ -292,7 +292,7 @@ func (s *session) preventOperations() bool {
 		s.mu.Lock()
 		socket := s.socket
 		s.mu.Unlock()
-		if s.player == nil || s.player.Playing() || socket != nil && socket.busy() {
+		if s.player == nil || s.player.Playing() || socket != nil && socket.isAnswering() {
 			<-s.turn
 			return false
 		}
@@ -302,5 +302,7 @@ func (s *session) preventOperations() bool {
 	}
 }
 
-// busy reports whether an operation runs or a message waits.
-func (s *session) busy(socket *socket) bool { return len(s.turn) > 0 || socket != nil && socket.busy() }
+// isBusy reports whether an operation runs or a message waits.
+func (s *session) isBusy(socket *socket) bool {
+	return len(s.turn) > 0 || socket != nil && socket.isAnswering()
+}

@@ -169,7 +169,7 @@ func TestPanicCostsOneEpisode(t *testing.T) {
 			t.Errorf("after the panic, a step was answered with %s", got)
 		}
 	}
-	if got := s.report(nil).Episodes.Errored; got != 1 {
+	if got := s.makeReport(nil).Episodes.Errored; got != 1 {
 		t.Errorf("%d errored episodes, want 1", got)
 	}
 }
@@ -187,7 +187,7 @@ func TestFactoryError(t *testing.T) {
 			if code, _ := p.Closed(); code != websocket.CloseNormalClosure {
 				t.Errorf("closed with %d, want 1000", code)
 			}
-			wire.AwaitCondition(t, "no slot is taken", func() bool { return s.sessions.active() == 0 })
+			wire.AwaitCondition(t, "no slot is taken", func() bool { return s.sessions.countActive() == 0 })
 		})
 	}
 }
@@ -211,7 +211,7 @@ func TestTooLargeMessage(t *testing.T) {
 	if code, _ := p.Closed(); code != websocket.CloseMessageTooBig {
 		t.Errorf("closed with %d, want 1009", code)
 	}
-	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.countActive() == 0 })
 	if s.medium.Users()+s.large.Users() > 0 {
 		t.Error("the memory of large messages was not released")
 	}
@@ -254,7 +254,7 @@ func TestCapacityRefusal(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 2})
 	first := wire.Connect(t, url)
 	wire.Connect(t, url)
-	wire.AwaitCondition(t, "two sessions", func() bool { return s.sessions.active() == 2 })
+	wire.AwaitCondition(t, "two sessions", func() bool { return s.sessions.countActive() == 2 })
 	third := wire.Connect(t, url)
 	answer := third.Ask(`{"type":"reset"}`)
 	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.DecodePath(t, answer, "data", "active_sessions") != 2.0 ||
@@ -296,8 +296,8 @@ func TestCapacityRace(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if admitted.Load() != capacity || refused.Load() != clients-capacity || s.sessions.active() != capacity {
-		t.Errorf("%d admitted, %d refused, %d active", admitted.Load(), refused.Load(), s.sessions.active())
+	if admitted.Load() != capacity || refused.Load() != clients-capacity || s.sessions.countActive() != capacity {
+		t.Errorf("%d admitted, %d refused, %d active", admitted.Load(), refused.Load(), s.sessions.countActive())
 	}
 }
 
@@ -343,7 +343,7 @@ func TestLostConnectionFreesTheSlot(t *testing.T) {
 	p := wire.Connect(t, url)
 	p.Ask(`{"type":"reset"}`)
 	_ = p.Conn.Close()
-	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.AwaitCondition(t, "the slot is free", func() bool { return s.sessions.countActive() == 0 })
 }
 
 // Frames that violate RFC 6455 end their connection and nothing else.
@@ -375,7 +375,7 @@ func TestHostileFrames(t *testing.T) {
 			}
 		})
 	}
-	wire.AwaitCondition(t, "only the healthy session is left", func() bool { return s.sessions.active() == 1 })
+	wire.AwaitCondition(t, "only the healthy session is left", func() bool { return s.sessions.countActive() == 1 })
 	if got := healthy.Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the healthy session was answered with %s", got)
 	}
@@ -405,7 +405,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := s.report(nil).Episodes; got.Scored != 200 || got.ScoreSum != 200*500_000 {
+	if got := s.makeReport(nil).Episodes; got.Scored != 200 || got.ScoreSum != 200*500_000 {
 		t.Errorf("episodes %+v", got)
 	}
 }

@@ -88,11 +88,12 @@ type call struct {
 	reservation *slots.Reservation
 }
 
-// connect runs a connection from the handshake to the end of its socket. It calls running.Done.
-func (s *Server) connect(conn *websocket.Conn, c call) {
+// runConnection runs a connection from the handshake to the end of its socket. It calls
+// running.Done.
+func (s *Server) runConnection(conn *websocket.Conn, c call) {
 	defer c.reservation.Release()
 	socket := s.newSocket(conn, c.dialect)
-	if refusal := socket.enter(c); refusal != nil {
+	if refusal := socket.enterSession(c); refusal != nil {
 		s.refuse(conn, c, *refusal)
 		_ = conn.Close()
 		s.running.Done()
@@ -107,30 +108,30 @@ func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 	socket.readTimer = time.AfterFunc(time.Hour, socket.startSecondReader)
 	socket.readTimer.Stop()
 	socket.recordFrame()
-	conn.SetPingHandler(socket.pong)
+	conn.SetPingHandler(socket.writePong)
 	conn.SetPongHandler(func(string) error { socket.recordFrame(); runtime.Gosched(); return nil })
 	conn.SetCloseHandler(socket.answerClose)
 	return socket
 }
 
-// enter gives the socket its session.
-func (s *socket) enter(c call) *protocol.Error {
+// enterSession gives the socket its session.
+func (s *socket) enterSession(c call) *protocol.Error {
 	if c.sessionID == "" {
-		ss, err := s.server.open(c.reservation.NewContext(s.server.ctx), c.freshID, c.client)
+		ss, err := s.server.openSession(c.reservation.NewContext(s.server.ctx), c.freshID, c.client)
 		if err != nil {
 			return s.server.openError(err)
 		}
-		return s.attach(ss, true)
+		return s.attachSession(ss, true)
 	}
-	if ss := s.server.sessions.find(c.sessionID); ss != nil {
-		return s.attach(ss, false)
+	if ss := s.server.sessions.findSession(c.sessionID); ss != nil {
+		return s.attachSession(ss, false)
 	}
 	return s.attachError(errors.New("unknown session: begin another one, or connect without session_id"))
 }
 
-func (s *socket) attach(ss *session, owned bool) *protocol.Error {
+func (s *socket) attachSession(ss *session, owned bool) *protocol.Error {
 	s.session = ss // before others find the socket by its session
-	if err := ss.attach(s, owned); err != nil {
+	if err := ss.attachSocket(s, owned); err != nil {
 		return s.attachError(err)
 	}
 	return nil
@@ -168,19 +169,19 @@ func (s *Server) refuse(conn *websocket.Conn, c call, e protocol.Error) {
 // reads.
 func (s *socket) serve() {
 	for {
-		f, err := s.receive()
+		f, err := s.receiveFrame()
 		if err != nil {
 			s.server.freeFrame(f)
 			s.endByReadError(err)
 			break
 		}
-		mine, ok := s.submit(f)
+		mine, ok := s.submitFrame(f)
 		if !ok {
 			s.server.freeFrame(f)
 			break
 		}
 		if mine && s.answerInTurn(f) {
-			s.work()
+			s.answerQueued()
 			return
 		}
 	}
@@ -194,7 +195,7 @@ func (s *socket) serve() {
 // goroutine reads now; if so, the caller must answer the queue.
 func (s *socket) answerInTurn(f frame) (secondReader bool) {
 	s.readTimer.Reset(secondReaderAfter)
-	s.answer(f)
+	s.answerFrame(f)
 	s.readTimer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,15 +223,15 @@ func (s *socket) endByReadError(err error) {
 	case errors.Is(err, share.ErrInterrupted), errors.Is(err, share.ErrNoPart):
 		s.end(endSlow, "reading a message: "+err.Error()+": send it faster, or in smaller parts")
 	case isClosed(err):
-		s.detach(endClosed)
+		s.detachSession(endClosed)
 	default:
-		s.detach(endLost)
+		s.detachSession(endLost)
 	}
 }
 
-// submit queues a message; if no goroutine answers, the caller must answer it (mine). It waits
+// submitFrame queues a message; if no goroutine answers, the caller must answer it (mine). It waits
 // while the queue is full, and reports false when the socket has ended.
-func (s *socket) submit(f frame) (mine, ok bool) {
+func (s *socket) submitFrame(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.ended && (len(s.queue) >= maxQueued || (len(s.queue) > 0 && s.queued+f.buf.Len() > maxQueuedBytes)) {
@@ -248,19 +249,19 @@ func (s *socket) submit(f frame) (mine, ok bool) {
 	return false, true
 }
 
-// work answers queued messages in order until there are none.
-func (s *socket) work() {
+// answerQueued answers queued messages in order until there are none.
+func (s *socket) answerQueued() {
 	for {
-		f, ok := s.next()
+		f, ok := s.takeFrame()
 		if !ok {
 			return
 		}
-		s.answer(f)
+		s.answerFrame(f)
 	}
 }
 
-// next takes a message from the queue, or ends the worker.
-func (s *socket) next() (frame, bool) {
+// takeFrame takes a message from the queue, or ends the worker.
+func (s *socket) takeFrame() (frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -285,13 +286,13 @@ func (s *socket) clearQueue() {
 	s.queue, s.queued = nil, 0
 }
 
-// answer plays one message and sends the reply. Sockets take turns: one whose next message is there
-// already would keep its processor for 10 ms.
-func (s *socket) answer(f frame) {
+// answerFrame plays one message and sends the reply. Sockets take turns: one whose next message is
+// there already would keep its processor for 10 ms.
+func (s *socket) answerFrame(f frame) {
 	defer runtime.Gosched()
 	out := s.server.buffers.get()
 	defer s.server.buffers.put(out)
-	closing := s.respond(out, f.buf.Bytes())
+	closing := s.respondSafely(out, f.buf.Bytes())
 	s.server.freeFrame(f)
 	if closing {
 		s.end(endClosed, "")
@@ -300,21 +301,21 @@ func (s *socket) answer(f frame) {
 	if s.session.ctx.Err() != nil {
 		return // the session ended; the close frame has the reason
 	}
-	if s.write(out.Bytes()) != nil {
+	if s.writeMessage(out.Bytes()) != nil {
 		s.end(endLost, "")
 	}
 }
 
-// write sends a message. The sweep enforces writeTimeout, because a deadline per message costs
-// more.
-func (s *socket) write(message []byte) error {
+// writeMessage sends a message. The sweep enforces writeTimeout, because a deadline per message
+// costs more.
+func (s *socket) writeMessage(message []byte) error {
 	s.writing.Store(time.Now().UnixNano())
 	defer s.writing.Store(0)
 	return s.conn.WriteMessage(websocket.TextMessage, message)
 }
 
-// respond answers in the dialect. A panic outside the environment fails only this message.
-func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
+// respondSafely answers in the dialect. A panic outside the environment fails only this message.
+func (s *socket) respondSafely(out *bytes.Buffer, raw []byte) (closing bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.server.log.Error("Answering a message panicked", "cause", fmt.Sprint(cause), "stack",
@@ -330,7 +331,7 @@ func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 // recordFrame records that the peer is alive.
 func (s *socket) recordFrame() { s.lastHeard.Store(time.Now().UnixNano()) }
 
-func (s *socket) pong(payload string) error {
+func (s *socket) writePong(payload string) error {
 	s.recordFrame()
 	// Ignore the error: if the peer is lost, reading fails.
 	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeTimeout))
@@ -340,7 +341,7 @@ func (s *socket) pong(payload string) error {
 
 // answerClose answers the peer's close frame after it has freed the slot.
 func (s *socket) answerClose(code int, _ string) error {
-	s.detach(endClosed)
+	s.detachSession(endClosed)
 	if code == websocket.CloseNoStatusReceived {
 		code = websocket.CloseNormalClosure
 	}
@@ -363,21 +364,21 @@ func (s *socket) stopAnswering() bool {
 	return true
 }
 
-// detach stops the socket and detaches it from its session, which ends if the socket owned it. The
-// connection stays. It reports false if the socket has ended already.
-func (s *socket) detach(why ending) bool {
+// detachSession stops the socket and detaches it from its session, which ends if the socket owned
+// it. The connection stays. It reports false if the socket has ended already.
+func (s *socket) detachSession(why ending) bool {
 	if !s.stopAnswering() {
 		return false
 	}
 	if s.session != nil {
-		s.session.detach(s, why)
+		s.session.detachSocket(s, why)
 	}
 	return true
 }
 
 // end detaches the socket and closes its connection.
 func (s *socket) end(why ending, details string) {
-	if s.detach(why) {
+	if s.detachSession(why) {
 		s.closeConnection(endings[why].code, details)
 	}
 }
@@ -393,34 +394,34 @@ func (s *socket) closeConnection(code int, details string) {
 	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
 }
 
-// check ends the socket of a dead peer and pings a living one. It never waits for the peer.
-func (s *socket) check(now time.Time) {
+// checkPeer ends the socket of a dead peer and pings a living one. It never waits for the peer.
+func (s *socket) checkPeer(now time.Time) {
 	switch {
-	case s.unread(now) >= writeTimeout:
+	case s.unreadSince(now) >= writeTimeout:
 		s.end(endLost, "")
 	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
 		s.end(endDead, "")
 	case now.Sub(s.lastPing) >= protocol.PingInterval:
 		s.lastPing = now
-		s.server.spawn(s.ping)
+		s.server.spawn(s.pingPeer)
 	}
 }
 
-// unread is how long an answer has been written, because the peer doesn't read, 0 if none is.
-func (s *socket) unread(now time.Time) time.Duration {
+// unreadSince is how long an answer has been written, because the peer doesn't read, 0 if none is.
+func (s *socket) unreadSince(now time.Time) time.Duration {
 	if began := s.writing.Load(); began != 0 {
 		return now.Sub(time.Unix(0, began))
 	}
 	return 0
 }
 
-// busy reports whether a message is being answered.
-func (s *socket) busy() bool {
+// isAnswering reports whether a message is being answered.
+func (s *socket) isAnswering() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.working
 }
 
-func (s *socket) ping() {
+func (s *socket) pingPeer() {
 	_ = s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(closeTimeout))
 }

@@ -38,7 +38,7 @@ func TestIdleTimeout(t *testing.T) {
 		p.Ask(`{"type":"step","data":{"kind":"say"}}`)
 		pass(9 * time.Minute)
 		p.Ask(`{"type":"state"}`)
-		if got := s.sessions.active(); got != 1 {
+		if got := s.sessions.countActive(); got != 1 {
 			t.Fatalf("%d sessions after a step within the timeout, want 1", got)
 		}
 		began, ended := time.Now(), p.Quiet()
@@ -49,7 +49,7 @@ func TestIdleTimeout(t *testing.T) {
 		if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "idle") {
 			t.Errorf("closed with %v, want 1001 and the reason", err)
 		}
-		if got := s.sessions.active(); got != 0 {
+		if got := s.sessions.countActive(); got != 0 {
 			t.Errorf("%d sessions after the socket closed", got)
 		}
 	})
@@ -97,7 +97,7 @@ func TestMaxDuration(t *testing.T) {
 				if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "1h0m0s") {
 					t.Errorf("closed with %v, want 1001 and the reason", err)
 				}
-				if got := s.sessions.active(); got != 0 {
+				if got := s.sessions.countActive(); got != 0 {
 					t.Errorf("%d sessions after the socket closed", got)
 				}
 			})
@@ -114,7 +114,7 @@ func TestMaxDurationStopsAStep(t *testing.T) {
 		if err := <-p.Quiet(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
 			t.Errorf("closed with %v, want 1001", err)
 		}
-		if got := s.sessions.active(); got != 0 {
+		if got := s.sessions.countActive(); got != 0 {
 			t.Errorf("%d sessions after the socket closed", got)
 		}
 	})
@@ -137,7 +137,7 @@ func TestDeadPeer(t *testing.T) {
 			t.Errorf("%d pings in nine minutes, want one every 20 s", pings)
 		}
 		heard := time.Since(began)
-		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
+		for s.sessions.countActive() > 0 && time.Since(began) < time.Hour {
 			pass(time.Second)
 		}
 		if silent := time.Since(began) - heard; silent > deadPeerAfter+2*sweepInterval {
@@ -154,7 +154,7 @@ func TestHalfOpenPeer(t *testing.T) {
 		p.Ask(`{"type":"reset"}`)
 		p.Send(`{"type":"state"}`) // the answer is not read
 		began := time.Now()
-		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
+		for s.sessions.countActive() > 0 && time.Since(began) < time.Hour {
 			pass(time.Second)
 		}
 		if held := time.Since(began); held > deadPeerAfter+2*sweepInterval {
@@ -224,7 +224,7 @@ func TestDrain(t *testing.T) {
 		defer cancel()
 		go func() { drained <- s.Drain(ctx) }()
 		synctest.Wait()
-		if !s.report(nil).Draining {
+		if !s.makeReport(nil).Draining {
 			t.Error("the report has a server that isn't draining")
 		}
 		late := wire.ConnectPipe(t, network)
@@ -266,7 +266,7 @@ func TestDrainReleasesSessions(t *testing.T) {
 		defer cancel()
 		go func() { drained <- s.Drain(ctx) }()
 		pass(4 * time.Minute)
-		if got := s.sessions.active(); got != 2 {
+		if got := s.sessions.countActive(); got != 2 {
 			t.Fatalf("%d sessions are left in the first half, want 2", got)
 		}
 		ended := between.Quiet()
@@ -303,8 +303,8 @@ func TestDrainTimeout(t *testing.T) {
 			t.Errorf("closed with %v, want 1001", err)
 		}
 		if got, want := s.DrainReport(), (score.DrainReport{Sessions: 1, Cut: 1, Seconds: 60}); got != want ||
-			s.report(nil).Cut != 1 {
-			t.Errorf("drain report %+v, want %+v; the report says that %d were cut", got, want, s.report(nil).Cut)
+			s.makeReport(nil).Cut != 1 {
+			t.Errorf("drain report %+v, want %+v; the report says that %d were cut", got, want, s.makeReport(nil).Cut)
 		}
 	})
 }

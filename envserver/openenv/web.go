@@ -92,5 +92,5 @@ func (s *Server) webAccepts() func(string) bool {
 	if s.cfg.Tokens == nil {
 		return nil
 	}
-	return s.accepts
+	return s.acceptsToken
 }

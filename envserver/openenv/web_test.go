@@ -108,8 +108,8 @@ func TestWebTokens(t *testing.T) {
 		t.Errorf("the cookies are %v", cookies)
 	}
 	status, game, body := start(first)
-	if status != http.StatusSeeOther || s.sessions.active() != 1 {
-		t.Fatalf("a game: %d, %d sessions\n%s", status, s.sessions.active(), body)
+	if status != http.StatusSeeOther || s.sessions.countActive() != 1 {
+		t.Fatalf("a game: %d, %d sessions\n%s", status, s.sessions.countActive(), body)
 	}
 	if status, _, body := start(first); status != http.StatusBadGateway || !strings.Contains(body, "the maximum of one client") {
 		t.Errorf("a second game of the client: %d\n%s", status, body)
@@ -126,11 +126,11 @@ func TestWebTokens(t *testing.T) {
 	if status, _, _ := visit(t, first, http.MethodPost, address+game+"/end", nil); status != http.StatusSeeOther {
 		t.Errorf("the end: %d", status)
 	}
-	for deadline := time.Now().Add(5 * time.Second); s.sessions.active() > 1 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Second); s.sessions.countActive() > 1 && time.Now().Before(deadline); {
 		<-time.After(10 * time.Millisecond)
 	}
-	if s.sessions.active() != 1 {
-		t.Errorf("%d sessions are left", s.sessions.active())
+	if s.sessions.countActive() != 1 {
+		t.Errorf("%d sessions are left", s.sessions.countActive())
 	}
 	visit(t, first, http.MethodPost, address+"/web/logout", nil)
 	if status, _, _ := visit(t, first, http.MethodGet, address+"/web/", nil); status != http.StatusUnauthorized {

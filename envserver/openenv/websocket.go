@@ -18,12 +18,12 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 		protocol.WriteDetail(w, http.StatusNotFound, "Not Found: /ws serves WebSockets; use /reset and /step for HTTP")
 		return
 	}
-	s.upgrade(w, r, call{dialect: gym{s}, sessionID: protocol.SessionIDOf(r)})
+	s.upgradeConnection(w, r, call{dialect: openEnv{s}, sessionID: protocol.SessionIDOf(r)})
 }
 
-// upgrade serves the connection in a new goroutine: net/http's has a larger stack and keeps the
-// request alive.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
+// upgradeConnection serves the connection in a new goroutine: net/http's has a larger stack and
+// keeps the request alive.
+func (s *Server) upgradeConnection(w http.ResponseWriter, r *http.Request, c call) {
 	c.client = s.clientOf(r)
 	c.reservation = slots.FromContext(r.Context()).Move()
 	header := http.Header{}
@@ -36,21 +36,21 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 		c.reservation.Release()
 		return // Upgrade has answered
 	}
-	if !s.begin(func() { s.connect(conn, c) }) {
+	if !s.begin(func() { s.runConnection(conn, c) }) {
 		c.reservation.Release()
 		_ = conn.Close()
 	}
 }
 
-// gym is the dialect of /ws: reset, step, state, mcp and close.
-type gym struct{ server *Server }
+// openEnv is the dialect of /ws: reset, step, state, mcp and close.
+type openEnv struct{ server *Server }
 
-func (gym) refuse(out *bytes.Buffer, e protocol.Error) { protocol.WriteError(out, e) }
+func (openEnv) refuse(out *bytes.Buffer, e protocol.Error) { protocol.WriteError(out, e) }
 
-func (g gym) respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool) {
+func (g openEnv) respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool) {
 	m, fault := protocol.DecodeMessage(raw)
 	if fault == nil {
-		fault = g.fence(m.Kind)
+		fault = g.refuseInProduction(m.Kind)
 	}
 	switch {
 	case fault != nil:
@@ -62,7 +62,7 @@ func (g gym) respond(ctx context.Context, s *session, out *bytes.Buffer, raw []b
 		g.server.answerRPC(ctx, out, m.Data, s, s.client)
 		out.WriteByte('}')
 	default:
-		if err := g.play(ctx, s, out, m); err != nil {
+		if err := g.playMessage(ctx, s, out, m); err != nil {
 			out.Reset()
 			protocol.WriteError(out, protocol.PlayError(err))
 		}
@@ -70,8 +70,8 @@ func (g gym) respond(ctx context.Context, s *session, out *bytes.Buffer, raw []b
 	return false
 }
 
-// fence refuses the orchestrator's messages in production mode.
-func (g gym) fence(kind protocol.MessageKind) *protocol.Error {
+// refuseInProduction refuses the orchestrator's messages in production mode.
+func (g openEnv) refuseInProduction(kind protocol.MessageKind) *protocol.Error {
 	if g.server.cfg.Mode == Simulation || kind == protocol.MCPMessage || kind == protocol.CloseMessage {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (g gym) fence(kind protocol.MessageKind) *protocol.Error {
 		Message: "this server runs in production mode: send mcp or close, not " + string(kind)}
 }
 
-func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m protocol.Message) error {
-	return s.do(ctx, func(p *player.Player) {
+func (g openEnv) playMessage(ctx context.Context, s *session, out *bytes.Buffer, m protocol.Message) error {
+	return s.runOperation(ctx, func(p *player.Player) {
 		switch m.Kind {
 		case protocol.StateMessage:
 			p.WriteState(out)
@@ -88,8 +88,8 @@ func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m protocol
 		case protocol.ResetMessage:
 			p.Reset(m.Data, protocol.LenientSeed, "data").Write(out)
 		default:
-			s.server.past.explain(s.client, p.Act(ctx, m.Data)).Write(out)
+			s.server.past.explainEnd(s.client, p.Act(ctx, m.Data)).Write(out)
 		}
-		s.active()
+		s.restartIdle()
 	})
 }

@@ -74,12 +74,12 @@ func (a *Accumulator) Fold(l *Ledger) {
 	a.Scored += l.Scored
 	a.Failed += l.Failed
 	for i := range l.Tasks {
-		a.task(l.Tasks[i].Name).TaskSums.merge(l.Tasks[i])
+		a.addTask(l.Tasks[i].Name).TaskSums.merge(l.Tasks[i])
 	}
 	for i := range l.Scenarios {
 		a.foldScenario(&l.Scenarios[i])
 	}
-	a.table.AddSet(tableDigest(l.rows))
+	a.table.AddSet(tableDigest(l.eachRow))
 }
 
 // FoldSummary adds the ledger of one shard and the counts that its runner reported with it.
@@ -106,12 +106,12 @@ func (a *Accumulator) foldScenario(s *ScenarioSums) {
 	var all ScenarioTaskSums
 	for _, row := range s.Tasks {
 		all.add(row)
-		t := a.task(row.Task)
+		t := a.addTask(row.Task)
 		t.clusters.Add(row.Episodes, row.Passes, row.Sum)
 		t.passHatK.Add(row.Episodes, row.Passes)
 	}
 	a.overall.Add(all.Episodes, all.Passes, all.Sum)
-	for i, by := range a.attributes() {
+	for i, by := range a.listGroupings() {
 		by.sums.At(*attributes[i](s)).Add(all.Episodes, all.Passes, all.Sum)
 		by.sums.Limit(by.most, (*stats.Clusters).Merge)
 	}
@@ -131,12 +131,12 @@ type grouping struct {
 	most int
 }
 
-// attributes are the groupings in the order of the ledger's attributes.
-func (a *Accumulator) attributes() [3]grouping {
+// listGroupings are the groupings in the order of the ledger's attributes.
+func (a *Accumulator) listGroupings() [3]grouping {
 	return [3]grouping{{&a.categories, maxCategories}, {&a.difficulties, maxDifficulties}, {&a.languages, maxLanguages}}
 }
 
-func (a *Accumulator) task(name string) *taskFold {
+func (a *Accumulator) addTask(name string) *taskFold {
 	return findOrInsert(&a.tasks, taskFold{TaskSums: TaskSums{Name: name, Min: One}},
 		func(t *taskFold) string { return t.Name })
 }
@@ -154,7 +154,7 @@ var accumulatorVersions = bitstream.Versions{Oldest: 2, Newest: 3}
 // MarshalText encodes the accumulator in base64 (a few kilobytes), or as "" if it is empty. Equal
 // accumulators have equal texts.
 func (a *Accumulator) MarshalText() ([]byte, error) {
-	if a.empty() {
+	if a.isEmpty() {
 		return []byte{}, nil
 	}
 	version := accumulatorVersions.Newest
@@ -164,7 +164,7 @@ func (a *Accumulator) MarshalText() ([]byte, error) {
 	return []byte(base64.StdEncoding.EncodeToString(bitstream.Encode(version, a.code))), nil
 }
 
-func (a *Accumulator) empty() bool {
+func (a *Accumulator) isEmpty() bool {
 	for _, count := range a.counts() {
 		if *count != 0 {
 			return false
@@ -189,7 +189,7 @@ func (a *Accumulator) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("decoding accumulator: %w", err)
 	}
-	if len(raw) > 0 && got.empty() || base64.StdEncoding.EncodeToString(raw) != string(text) {
+	if len(raw) > 0 && got.isEmpty() || base64.StdEncoding.EncodeToString(raw) != string(text) {
 		return errors.New("decoding accumulator: not its shortest encoding")
 	}
 	*a = got
@@ -209,7 +209,7 @@ func (a *Accumulator) code(s *bitstream.Stream) {
 	a.classes.Code(s, func(c *classSums, s *bitstream.Stream) { s.Numbers(&c.retried, &c.errored) })
 	a.overall.Code(s)
 	bitstream.CodeList(s, &a.tasks, bitstream.MinTextBits, func(t *taskFold) { t.code(s) })
-	for _, by := range a.attributes() {
+	for _, by := range a.listGroupings() {
 		by.sums.Code(s, (*stats.Clusters).Code)
 	}
 	s.Raw(a.table[:])
@@ -261,7 +261,7 @@ func (a *Accumulator) validate() error {
 		}
 	}
 	validateClusters := func(c *stats.Clusters) error { return c.Validate(episodes) }
-	for _, by := range a.attributes() {
+	for _, by := range a.listGroupings() {
 		if err := by.sums.Validate(by.most, validateClusters); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ const (
 
 // largestLedger bounds the encoded bytes of the largest ledger of the plan's shards.
 func (p Plan) largestLedger() int {
-	scenarios := p.scenarios()
+	scenarios := p.listScenarios()
 	shards := make([]int, p.Shards)
 	for i := range shards {
 		shards[i] = p.ledgerFrame((len(scenarios) + p.Shards - 1) / p.Shards)

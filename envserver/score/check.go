@@ -42,7 +42,7 @@ func (p Plan) checkEpisodes(shard int, l *Ledger, s Summary) error {
 	var errored int64
 	rows := map[pair]int64{}
 	for ep := range p.Shard(shard) {
-		if s.errored(ep.Index) {
+		if s.hasErrored(ep.Index) {
 			errored++
 			continue
 		}

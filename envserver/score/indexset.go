@@ -68,7 +68,7 @@ func (r indexRange) String() string {
 
 // Add adds an index to the set.
 func (s *IndexSet) Add(index int64) {
-	at, found := s.find(index)
+	at, found := s.findRange(index)
 	if found {
 		return
 	}
@@ -89,12 +89,12 @@ func (s *IndexSet) Add(index int64) {
 
 // Contains reports whether an index is in the set.
 func (s IndexSet) Contains(index int64) bool {
-	_, found := s.find(index)
+	_, found := s.findRange(index)
 	return found
 }
 
-// find returns the position of the range that holds the index, or of the first range after it.
-func (s IndexSet) find(index int64) (at int, found bool) {
+// findRange returns the position of the range that holds the index, or of the first range after it.
+func (s IndexSet) findRange(index int64) (at int, found bool) {
 	at = sort.Search(len(s.ranges), func(i int) bool { return index <= s.ranges[i].last })
 	return at, at < len(s.ranges) && s.ranges[at].first <= index
 }

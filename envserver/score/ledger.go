@@ -105,19 +105,20 @@ func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 	if e.passes(l.PassScore) {
 		row.Passes = 1
 	}
-	l.task(ep.Task).add(row, e)
-	s := l.scenario(ScenarioSums{ID: ep.Scenario, Category: e.Category, Difficulty: e.Difficulty, Language: e.Language})
+	l.addTask(ep.Task).add(row, e)
+	s := l.addScenario(ScenarioSums{ID: ep.Scenario, Category: e.Category, Difficulty: e.Difficulty,
+		Language: e.Language})
 	s.merge(row)
 	return nil
 }
 
-// task returns the sums of a task, added on first use.
-func (l *Ledger) task(name string) *TaskSums {
+// addTask returns the sums of a task, added on first use.
+func (l *Ledger) addTask(name string) *TaskSums {
 	return findOrInsert(&l.Tasks, TaskSums{Name: name, Min: One}, func(t *TaskSums) string { return t.Name })
 }
 
-// scenario returns the sums of a scenario, added on first use with the attributes given.
-func (l *Ledger) scenario(attributes ScenarioSums) *ScenarioSums {
+// addScenario returns the sums of a scenario, added on first use with the attributes given.
+func (l *Ledger) addScenario(attributes ScenarioSums) *ScenarioSums {
 	attributes.Tasks = nil
 	return findOrInsert(&l.Scenarios, attributes, func(s *ScenarioSums) string { return s.ID })
 }

@@ -64,10 +64,10 @@ func (o *Outline) Bytes() int64 {
 	return int64(len(o.tasks)) * int64((len(o.catalogue)+63)/64*8+64)
 }
 
-// shard yields the episodes of shard i in the order of their index.
-func (o *Outline) shard(i int) iter.Seq[PlannedEpisode] {
+// shardEpisodes yields the episodes of shard i in the order of their index.
+func (o *Outline) shardEpisodes(i int) iter.Seq[PlannedEpisode] {
 	return func(yield func(PlannedEpisode) bool) {
-		for ep := range o.cells(i) {
+		for ep := range o.shardCells(i) {
 			for range o.tasks[ep.task].trials {
 				planned := PlannedEpisode{Index: ep.first, Task: o.tasks[ep.task].name, Scenario: o.catalogue[ep.at],
 					Trial: ep.trial, Pressure: o.pressure}
@@ -85,7 +85,7 @@ func (o *Outline) shard(i int) iter.Seq[PlannedEpisode] {
 // Indexes yields the indexes of shard i's episodes in ascending order.
 func (o *Outline) Indexes(i int) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
-		for c := range o.cells(i) {
+		for c := range o.shardCells(i) {
 			for range o.tasks[c.task].trials {
 				if !yield(c.first) {
 					return
@@ -102,8 +102,8 @@ type cell struct {
 	first           int64
 }
 
-// cells yields the cells of shard i in the order of their index.
-func (o *Outline) cells(i int) iter.Seq[cell] {
+// shardCells yields the cells of shard i in the order of their index.
+func (o *Outline) shardCells(i int) iter.Seq[cell] {
 	return func(yield func(cell) bool) {
 		var index int64
 		rank := 0
@@ -145,7 +145,7 @@ func (o *Outline) Check(ep PlannedEpisode, shard int) error {
 		return fmt.Errorf("task %s, scenario %s are episodes %d to %d of the run's plan, not %d", ep.Task, ep.Scenario,
 			first, first+int64(o.tasks[task].trials)-1, ep.Index)
 	}
-	if want := o.rank(at) % o.shards; shard != want {
+	if want := o.countBefore(at) % o.shards; shard != want {
 		return fmt.Errorf("episode %d belongs to shard %d of the run's plan, not %d", ep.Index, want, shard)
 	}
 	if want := EpisodeSeed(o.seed, ep.Task, ep.Scenario, int(trial)); ep.Seed != want {
@@ -157,8 +157,8 @@ func (o *Outline) Check(ep PlannedEpisode, shard int) error {
 	return nil
 }
 
-// rank is the number of scenarios of the plan before a position of the catalogue.
-func (o *Outline) rank(at int) int {
+// countBefore is the number of scenarios of the plan before a position of the catalogue.
+func (o *Outline) countBefore(at int) int {
 	n := 0
 	for word := range at/64 + 1 {
 		var any uint64

@@ -43,7 +43,7 @@ func TestOutlineAcceptsThePlanAlone(t *testing.T) {
 		var all []int64
 		for shard := range p.Shards {
 			want := slices.Collect(p.Shard(shard))
-			if !slices.Equal(slices.Collect(o.shard(shard)), want) {
+			if !slices.Equal(slices.Collect(o.shardEpisodes(shard)), want) {
 				t.Fatalf("shard %d of the outline is not the plan's", shard)
 			}
 			indexes := slices.Collect(o.Indexes(shard))

@@ -85,7 +85,7 @@ func NewPlan(draft Plan, parallelism int) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err
 	}
-	scenarios := len(p.scenarios())
+	scenarios := len(p.listScenarios())
 	p.Shards = min(max(parallelism, 1), scenarios)
 	for p.Shards < scenarios && p.largestLedger() > maxPlannedLedgerBytes {
 		p.Shards++
@@ -105,7 +105,7 @@ func ParsePlan(data []byte) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err
 	}
-	if scenarios := len(p.scenarios()); p.Shards < 1 || p.Shards > scenarios {
+	if scenarios := len(p.listScenarios()); p.Shards < 1 || p.Shards > scenarios {
 		return Plan{}, fmt.Errorf("invalid plan: %d shards for %d scenarios", p.Shards, scenarios)
 	}
 	return p, nil
@@ -183,8 +183,8 @@ func (t PlanTask) validate() error {
 	return nil
 }
 
-// scenarios is the sorted union of the tasks' scenarios.
-func (p Plan) scenarios() []string {
+// listScenarios is the sorted union of the tasks' scenarios.
+func (p Plan) listScenarios() []string {
 	var union []string
 	for _, t := range p.Tasks {
 		union = append(union, t.Scenarios...)
@@ -206,7 +206,7 @@ func (p Plan) Episodes() int64 {
 // of the sorted union belongs to shard j mod Shards with all its tasks and trials, so that every
 // cluster of the statistics is in one shard.
 func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
-	return p.outline(p.scenarios()).shard(i)
+	return p.outline(p.listScenarios()).shardEpisodes(i)
 }
 
 // PlanIndex finds the episodes of a plan by their index.
@@ -220,7 +220,7 @@ type PlanIndex struct {
 // NewIndex returns the index of the plan's episodes. A stored plan may be of anybody's making: the
 // index of one that NewPlan hasn't made is of any episodes, or of none.
 func (p Plan) NewIndex() *PlanIndex {
-	x := &PlanIndex{plan: p, scenarios: p.scenarios(), first: []int64{0}}
+	x := &PlanIndex{plan: p, scenarios: p.listScenarios(), first: []int64{0}}
 	for _, scenario := range x.scenarios {
 		next := x.first[len(x.first)-1]
 		for _, t := range p.Tasks {

@@ -122,10 +122,10 @@ func (l *Ledger) Merge(o *Ledger) error {
 	l.Failed += o.Failed
 	l.Digest.AddSet(o.Digest)
 	for i := range o.Tasks {
-		l.task(o.Tasks[i].Name).merge(o.Tasks[i])
+		l.addTask(o.Tasks[i].Name).merge(o.Tasks[i])
 	}
 	for _, from := range o.Scenarios {
-		s := l.scenario(from)
+		s := l.addScenario(from)
 		for _, row := range from.Tasks {
 			s.merge(row)
 		}
@@ -175,8 +175,8 @@ func (t *Tally) Ledger(of Ledger) *Ledger {
 	l.ScenarioDigest, l.GraderVersion, l.Judge = of.ScenarioDigest, of.GraderVersion, of.Judge
 	for _, end := range ends {
 		if !end.wrong && end.score < l.PassScore {
-			l.task(end.of.task).Passes--
-			l.scenario(ScenarioSums{ID: end.of.scenario}).merge(ScenarioTaskSums{Task: end.of.task, Passes: -1})
+			l.addTask(end.of.task).Passes--
+			l.addScenario(ScenarioSums{ID: end.of.scenario}).merge(ScenarioTaskSums{Task: end.of.task, Passes: -1})
 		}
 	}
 	return &l

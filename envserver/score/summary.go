@@ -305,8 +305,8 @@ func (s Summary) ErroredEpisodes() int64 {
 	return n
 }
 
-// errored reports whether an episode is in one of the error classes.
-func (s Summary) errored(index int64) bool {
+// hasErrored reports whether an episode is in one of the error classes.
+func (s Summary) hasErrored(index int64) bool {
 	return slices.ContainsFunc(s.Errored, func(c ErrorClass) bool { return c.Episodes.Contains(index) })
 }
 

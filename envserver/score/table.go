@@ -43,13 +43,13 @@ type ScenarioTable struct {
 
 // Fold adds the rows of a shard's ledger. Folding the same ledger again changes nothing.
 func (t *ScenarioTable) Fold(l *Ledger) {
-	for row := range l.rows {
+	for row := range l.eachRow {
 		t.Put(row)
 	}
 }
 
-// rows yields the ledger's rows.
-func (l *Ledger) rows(yield func(ScenarioScore) bool) {
+// eachRow yields the ledger's rows.
+func (l *Ledger) eachRow(yield func(ScenarioScore) bool) {
 	for i := range l.Scenarios {
 		s := &l.Scenarios[i]
 		for _, sums := range s.Tasks {
@@ -75,7 +75,7 @@ func (t *ScenarioTable) Put(row ScenarioScore) {
 // Keep drops the rows of all other shards: rows are written before the sums of their shard.
 func (t *ScenarioTable) Keep(p Plan, shards IndexSet) {
 	kept := map[string]bool{}
-	for j, id := range p.scenarios() {
+	for j, id := range p.listScenarios() {
 		kept[id] = shards.Contains(int64(j % p.Shards))
 	}
 	maps.DeleteFunc(t.rows, func(of pair, _ ScenarioScore) bool { return !kept[of.scenario] })

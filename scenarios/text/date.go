@@ -137,8 +137,8 @@ func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// AddBusinessDays returns the time that is so many business days, Monday to Friday, after a time, or
-// before it if days is negative.
+// AddBusinessDays returns the time that is so many business days, Monday to Friday, after a time,
+// or before it if days is negative.
 func AddBusinessDays(t time.Time, days int) time.Time {
 	step := 1
 	if days < 0 {

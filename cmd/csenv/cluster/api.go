@@ -50,8 +50,8 @@ func newAPI(config *rest.Config, scheme *runtime.Scheme) *api {
 	return &api{config: config, scheme: scheme, groups: map[schema.GroupVersion]rest.Interface{}}
 }
 
-// group returns a client of the kinds of a group and version.
-func (a *api) group(of schema.GroupVersion) (rest.Interface, error) {
+// groupClient returns a client of the kinds of a group and version.
+func (a *api) groupClient(of schema.GroupVersion) (rest.Interface, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if known, ok := a.groups[of]; ok {
@@ -71,8 +71,8 @@ func (a *api) group(of schema.GroupVersion) (rest.Interface, error) {
 	return made, nil
 }
 
-// of returns a client of the group of an object or a list, and the name of its resource.
-func (a *api) of(object runtime.Object) (group rest.Interface, resource string, err error) {
+// objectClient returns a client of the group of an object or a list, and the name of its resource.
+func (a *api) objectClient(object runtime.Object) (group rest.Interface, resource string, err error) {
 	kinds, _, err := a.scheme.ObjectKinds(object)
 	if err != nil {
 		return nil, "", err
@@ -80,13 +80,13 @@ func (a *api) of(object runtime.Object) (group rest.Interface, resource string, 
 	kind := kinds[0]
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
-	group, err = a.group(kind.GroupVersion())
+	group, err = a.groupClient(kind.GroupVersion())
 	return group, plural.Resource, err
 }
 
 // Get implements Client.
 func (a *api) Get(ctx context.Context, name types.NamespacedName, to Object) error {
-	group, resource, err := a.of(to)
+	group, resource, err := a.objectClient(to)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *api) Get(ctx context.Context, name types.NamespacedName, to Object) err
 
 // List implements Client.
 func (a *api) List(ctx context.Context, to runtime.Object, namespace, selector string) error {
-	group, resource, err := a.of(to)
+	group, resource, err := a.objectClient(to)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *api) List(ctx context.Context, to runtime.Object, namespace, selector s
 
 // Create implements Client.
 func (a *api) Create(ctx context.Context, object Object) error {
-	group, resource, err := a.of(object)
+	group, resource, err := a.objectClient(object)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (a *api) Create(ctx context.Context, object Object) error {
 
 // Merge implements Client.
 func (a *api) Merge(ctx context.Context, object Object, patch []byte) error {
-	group, resource, err := a.of(object)
+	group, resource, err := a.objectClient(object)
 	if err != nil {
 		return err
 	}

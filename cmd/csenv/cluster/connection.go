@@ -103,7 +103,7 @@ func (c *Flags) Connect() (*Connection, error) {
 	config.UserAgent, config.WarningHandler = "csenv/"+cli.Version, rest.NoWarnings{}
 	config.Timeout = callTimeout
 	api := newAPI(config, scheme)
-	core, err := api.group(corev1.SchemeGroupVersion)
+	core, err := api.groupClient(corev1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +136,12 @@ func ExplainError(err error, doing string) error {
 // Complete returns a completion of the names of objects.
 func (c *Flags) Complete(list runtime.Object) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return c.names(cmd.Context(), list), cobra.ShellCompDirectiveNoFileComp
+		return c.listNames(cmd.Context(), list), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// names returns the names of a list's objects, nil if the cluster can't be read.
-func (c *Flags) names(ctx context.Context, list runtime.Object) []string {
+// listNames returns the names of a list's objects, nil if the cluster can't be read.
+func (c *Flags) listNames(ctx context.Context, list runtime.Object) []string {
 	connected, err := c.Connect()
 	if err != nil {
 		return nil

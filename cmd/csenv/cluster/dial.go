@@ -32,7 +32,7 @@ type Tunnel struct {
 // Tunnel opens a tunnel to a server of the pool. The user needs the right to create
 // pods/portforward.
 func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tunnel, error) {
-	servers, err := c.servers(ctx, pool)
+	servers, err := c.listServers(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tu
 	}
 	answer := make(chan opened, 1)
 	go func() {
-		through, err := c.forward(pod)
+		through, err := c.forwardPort(pod)
 		answer <- opened{through, err}
 	}()
 	select {
@@ -68,8 +68,8 @@ func (c *Connection) Tunnel(ctx context.Context, pool types.NamespacedName) (*Tu
 	}
 }
 
-// forward connects by WebSocket or, through an older API server, by SPDY.
-func (c *Connection) forward(pod *corev1.Pod) (httpstream.Connection, error) {
+// forwardPort connects by WebSocket or, through an older API server, by SPDY.
+func (c *Connection) forwardPort(pod *corev1.Pod) (httpstream.Connection, error) {
 	target := c.core.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
 		SubResource("portforward").URL()
 	sockets, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, c.config)

@@ -56,7 +56,7 @@ func newBad(found, advice string) finding {
 // checkup collects the results of the checks.
 type checkup []finding
 
-func (c *checkup) add(area, what string, f finding) {
+func (c *checkup) addFinding(area, what string, f finding) {
 	f.Area, f.What = area, what
 	*c = append(*c, f)
 }
@@ -72,14 +72,14 @@ func NewDoctorCommand() *cobra.Command {
 	}
 	cli.SetHelp(cmd, "doctor")
 	from.Add(cmd)
-	tried.add(cmd.Flags())
+	tried.addFlags(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var c checkup
-		c.machine()
-		c.models(cmd.Context(), &tried, cmd.ErrOrStderr())
-		if from.Asked() || !tried.named() {
-			c.cluster(cmd.Context(), &from)
+		c.checkMachine()
+		c.checkModels(cmd.Context(), &tried, cmd.ErrOrStderr())
+		if from.Asked() || !tried.nameModel() {
+			c.checkCluster(cmd.Context(), &from)
 		}
 		if err := printCheckup(cmd.OutOrStdout(), output, c,
 			output.Name == "table" && view.HasColours(cmd.OutOrStdout())); err != nil {
@@ -99,8 +99,8 @@ func NewDoctorCommand() *cobra.Command {
 // concurrency, and some more.
 const leastFiles = 4096
 
-func (c *checkup) machine() {
-	add := func(what string, f finding) { c.add("machine", what, f) }
+func (c *checkup) checkMachine() {
+	add := func(what string, f finding) { c.addFinding("machine", what, f) }
 	add("csenv", newOK(fmt.Sprintf("%s, %s, %s/%s, %d CPUs", cli.Version, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH, runtime.NumCPU())))
 	limit, err := cli.OpenFiles()
@@ -138,8 +138,8 @@ func (c *checkup) machine() {
 	}
 }
 
-func (c *checkup) cluster(ctx context.Context, from *Flags) {
-	add := func(what string, f finding) { c.add("cluster", what, f) }
+func (c *checkup) checkCluster(ctx context.Context, from *Flags) {
+	add := func(what string, f finding) { c.addFinding("cluster", what, f) }
 	connected, err := from.Connect()
 	switch {
 	case errors.Is(err, ErrNoCluster):

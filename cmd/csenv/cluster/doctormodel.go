@@ -33,7 +33,7 @@ type models struct {
 	judge llm.Config
 }
 
-func (m *models) add(f *pflag.FlagSet) {
+func (m *models) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.agent.Model, "model", "", "model of an agent to try at its endpoint, as a run plays it")
 	f.StringVar(&m.agent.BaseURL, "base-url", "https://api.openai.com/v1", "OpenAI-compatible `URL` up to its version")
 	f.StringVar(&m.mode, "mode", "tools", "how the model sends actions: tools or json")
@@ -42,11 +42,11 @@ func (m *models) add(f *pflag.FlagSet) {
 	f.StringVar(&m.judge.BaseURL, "judge-base-url", "https://api.openai.com/v1", "`URL` of the judge's endpoint")
 }
 
-// named reports whether the flags name a model.
-func (m *models) named() bool { return m.agent.Model != "" || m.judge.Model != "" }
+// nameModel reports whether the flags name a model.
+func (m *models) nameModel() bool { return m.agent.Model != "" || m.judge.Model != "" }
 
-// models tries the models of the flags.
-func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
+// checkModels tries the models of the flags.
+func (c *checkup) checkModels(ctx context.Context, m *models, progress io.Writer) {
 	if m.agent.Model != "" {
 		view.WriteParagraph(progress, "", fmt.Sprintf("trying model %s at %s with about eight requests", m.agent.Model,
 			m.agent.BaseURL))
@@ -56,13 +56,13 @@ func (c *checkup) models(ctx context.Context, m *models, progress io.Writer) {
 			fmt.Fprintf(progress, "still waiting for the model, %s\n", time.Since(began).Round(time.Second))
 		})
 		if err := c.tryAgent(ctx, m, progress); err != nil {
-			c.add("model", "model "+m.agent.Model, newBad(err.Error(), adviceFor(err, envvars.AgentKey)))
+			c.addFinding("model", "model "+m.agent.Model, newBad(err.Error(), adviceFor(err, envvars.AgentKey)))
 		}
 		stop()
 	}
 	if m.judge.Model != "" {
 		view.WriteParagraph(progress, "", fmt.Sprintf("asking judge %s at %s", m.judge.Model, m.judge.BaseURL))
-		c.add("judge", "judge "+m.judge.Model, m.tryJudge(ctx))
+		c.addFinding("judge", "judge "+m.judge.Model, m.tryJudge(ctx))
 	}
 }
 
@@ -109,13 +109,13 @@ func (c *checkup) tryAgent(ctx context.Context, m *models, progress io.Writer) e
 		default:
 			f = newNote(a.Found, adviceOn[a.Name])
 		}
-		c.add("model", a.Name, f)
+		c.addFinding("model", a.Name, f)
 		view.WriteParagraph(progress, "", fmt.Sprintf("%s: %s", a.Name, f.Found))
 	})
 	if err != nil {
 		return err
 	}
-	c.add("model", "cost of a run", newOK(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its "+
+	c.addFinding("model", "cost of a run", newOK(fmt.Sprintf("csenv eval --task %s --model %s --dry-run estimates its "+
 		"requests and tokens", m.task, config.Model)))
 	return nil
 }

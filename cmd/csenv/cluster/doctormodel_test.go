@@ -51,7 +51,7 @@ func TestDoctorShowsRowsAsTheyCome(t *testing.T) {
 	t.Cleanup(server.Close)
 	m := models{agent: policy.OpenAIConfig{Model: "m", BaseURL: server.URL + "/v1"}, mode: "tools", task: "ticket-classify"}
 	var c checkup
-	c.models(t.Context(), &m, &out)
+	c.checkModels(t.Context(), &m, &out)
 	for _, row := range []string{policy.AbilityTurns, policy.AbilityTools, policy.AbilityJSON, policy.AbilitySeed,
 		policy.AbilityLogProbs} {
 		if !strings.Contains(before, row+": ") {

@@ -64,7 +64,7 @@ func newEnvStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		pools, err := c.pools(cmd.Context(), names)
+		pools, err := c.viewPools(cmd.Context(), names)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func newEnvStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, error) {
+func (c *Connection) viewPools(ctx context.Context, names []string) ([]poolView, error) {
 	list := &v1alpha1.CustomerSupportEnvList{}
 	if err := c.List(ctx, list, c.Namespace, ""); err != nil {
 		return nil, ExplainError(err, "listing pools")
@@ -88,7 +88,7 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 		if len(names) > 0 && !slices.Contains(names, pool.Name) {
 			continue
 		}
-		shown, err := c.pool(ctx, pool)
+		shown, err := c.viewPool(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
@@ -106,30 +106,30 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 	return views, nil
 }
 
-func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
+func (c *Connection) viewPool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
 	shown := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.",
 		Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
 	if ready := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		shown.State, shown.Message = ready.Reason, ready.Message
 		shown.ready = ready.Status == metav1.ConditionTrue
 	}
-	servers, err := c.servers(ctx, NameOf(pool))
+	servers, err := c.listServers(ctx, NameOf(pool))
 	if err != nil {
 		return shown, err
 	}
 	token := ""
-	secrets, err := c.keys().Secrets(ctx, NameOf(pool), pool.Status.LedgerPublicKey)
+	secrets, err := c.keyReader().Secrets(ctx, NameOf(pool), pool.Status.LedgerPublicKey)
 	if err == nil {
 		token = secrets.Operations
 	}
 	for i := range servers {
-		shown.Servers = append(shown.Servers, c.server(ctx, &servers[i], token, err))
+		shown.Servers = append(shown.Servers, c.viewServer(ctx, &servers[i], token, err))
 	}
 	return shown, nil
 }
 
-// servers lists the pods of a pool, ordered by name.
-func (c *Connection) servers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
+// listServers lists the pods of a pool, ordered by name.
+func (c *Connection) listServers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := c.List(ctx, list, pool.Namespace, labels.FormatLabels(pods.Selector(pool.Name))); err != nil {
 		return nil, ExplainError(err, "listing the servers of pool "+pool.Name)
@@ -138,8 +138,8 @@ func (c *Connection) servers(ctx context.Context, pool types.NamespacedName) ([]
 	return list.Items, nil
 }
 
-// keys returns a reader of pools' ledger keys.
-func (c *Connection) keys() *keys.Reader {
+// keyReader returns a reader of pools' ledger keys.
+func (c *Connection) keyReader() *keys.Reader {
 	return keys.NewReader(func(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
 		return secret, c.Get(ctx, name, secret)
@@ -149,8 +149,8 @@ func (c *Connection) keys() *keys.Reader {
 // statsTimeout bounds the request to one server.
 const statsTimeout = 5 * time.Second
 
-// server reads a server's report, unless keyErr says why there is no token for it.
-func (c *Connection) server(ctx context.Context, pod *corev1.Pod, token string, keyErr error) serverView {
+// viewServer reads a server's report, unless keyErr says why there is no token for it.
+func (c *Connection) viewServer(ctx context.Context, pod *corev1.Pod, token string, keyErr error) serverView {
 	shown := serverView{Pod: pod.Name, Phase: string(pod.Status.Phase)}
 	if !pod.DeletionTimestamp.IsZero() {
 		shown.Phase = "Terminating"

@@ -75,7 +75,7 @@ func (c *Flags) Watch(ctx context.Context, allNamespaces bool, changed func()) (
 		close(w.ready)
 	}()
 	w.connected.Store(connection)
-	go w.run(ctx, connection)
+	go w.watchObjects(ctx, connection)
 	return w, nil
 }
 
@@ -87,8 +87,8 @@ func (w *Watcher) Ready() <-chan struct{} { return w.ready }
 
 // Snapshot returns what is known.
 func (w *Watcher) Snapshot() Snapshot {
-	pools, poolsRead, poolsErr := w.pools.snapshot()
-	runs, runsRead, runsErr := w.runs.snapshot()
+	pools, poolsRead, poolsErr := w.pools.copyObjects()
+	runs, runsRead, runsErr := w.runs.copyObjects()
 	s := Snapshot{Pools: pools, Runs: runs, Read: poolsRead}
 	if runsRead.Before(poolsRead) {
 		s.Read = runsRead
@@ -104,20 +104,20 @@ func (w *Watcher) Snapshot() Snapshot {
 	return s
 }
 
-// run watches. If the cluster rejects the credentials it reads the kubeconfig again, because they
-// may have been renewed.
-func (w *Watcher) run(ctx context.Context, connection *Connection) {
+// watchObjects watches. If the cluster rejects the credentials it reads the kubeconfig again,
+// because they may have been renewed.
+func (w *Watcher) watchObjects(ctx context.Context, connection *Connection) {
 	// The reflectors would write their errors to standard error.
 	ctx = logr.NewContext(ctx, logr.Discard())
 	for {
 		w.connected.Store(connection)
 		attempt, end := context.WithCancel(ctx)
 		var watching sync.WaitGroup
-		if api, err := connection.typed(); err != nil {
-			w.fail(err)
+		if api, err := connection.typedClient(); err != nil {
+			w.noteFailure(err)
 		} else {
-			watching.Go(func() { w.pools.follow(attempt, end, api, "customersupportenvs", w.namespace) })
-			watching.Go(func() { w.runs.follow(attempt, end, api, "evaluationruns", w.namespace) })
+			watching.Go(func() { w.pools.followObjects(attempt, end, api, "customersupportenvs", w.namespace) })
+			watching.Go(func() { w.runs.followObjects(attempt, end, api, "evaluationruns", w.namespace) })
 		}
 		watching.Wait()
 		end()
@@ -129,7 +129,7 @@ func (w *Watcher) run(ctx context.Context, connection *Connection) {
 			}
 			renewed, err := w.flags.Connect()
 			if err != nil {
-				w.fail(err)
+				w.noteFailure(err)
 				continue
 			}
 			connection, again = renewed, true
@@ -137,14 +137,14 @@ func (w *Watcher) run(ctx context.Context, connection *Connection) {
 	}
 }
 
-func (w *Watcher) fail(err error) {
-	w.pools.fail(err)
-	w.runs.fail(err)
+func (w *Watcher) noteFailure(err error) {
+	w.pools.noteFailure(err)
+	w.runs.noteFailure(err)
 }
 
-// typed returns a client of csenv's kinds. It needs no discovery, so missing CRDs are an error of
-// the single request.
-func (c *Connection) typed() (rest.Interface, error) {
+// typedClient returns a client of csenv's kinds. It needs no discovery, so missing CRDs are an
+// error of the single request.
+func (c *Connection) typedClient() (rest.Interface, error) {
 	config := rest.CopyConfig(c.config)
 	// A watch lasts minutes. Each list has its own timeout.
 	config.Timeout = 0
@@ -176,14 +176,15 @@ func newMirror[T Object](changed func(), slim func(T)) *mirror[T] {
 	return &mirror[T]{changed: changed, slim: slim, known: make(chan struct{}), objects: map[types.NamespacedName]T{}}
 }
 
-// follow lists and watches until the context ends or the cluster rejects the credentials.
-func (m *mirror[T]) follow(ctx context.Context, unauthorized func(), api rest.Interface, resource, namespace string) {
+// followObjects lists and watches until the context ends or the cluster rejects the credentials.
+func (m *mirror[T]) followObjects(ctx context.Context, unauthorized func(), api rest.Interface, resource,
+	namespace string) {
 	requests := cache.NewListWatchFromClient(api, resource, namespace, fields.Everything())
 	failed := func(err error) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		m.fail(err)
+		m.noteFailure(err)
 		if apierrors.IsUnauthorized(err) {
 			unauthorized()
 		}
@@ -205,7 +206,7 @@ func (m *mirror[T]) follow(ctx context.Context, unauthorized func(), api rest.In
 			}
 			failed(err)
 			if err == nil && options.SendInitialEvents == nil {
-				m.recovered()
+				m.noteRecovery()
 			}
 			return events, err
 		},
@@ -217,7 +218,7 @@ func (m *mirror[T]) follow(ctx context.Context, unauthorized func(), api rest.In
 	}).RunWithContext(ctx)
 }
 
-func (m *mirror[T]) fail(err error) {
+func (m *mirror[T]) noteFailure(err error) {
 	// The parameters of the request are of no use to readers.
 	if request := (*url.Error)(nil); errors.As(err, &request) {
 		short := *request
@@ -239,7 +240,7 @@ func (m *mirror[T]) fail(err error) {
 	}
 }
 
-func (m *mirror[T]) recovered() {
+func (m *mirror[T]) noteRecovery() {
 	m.mu.Lock()
 	failed := m.err != nil
 	m.err = nil
@@ -249,7 +250,7 @@ func (m *mirror[T]) recovered() {
 	}
 }
 
-func (m *mirror[T]) snapshot() ([]T, time.Time, error) {
+func (m *mirror[T]) copyObjects() ([]T, time.Time, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	all := make([]T, 0, len(m.objects))

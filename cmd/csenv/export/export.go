@@ -96,7 +96,7 @@ func NewExportCommand() *cobra.Command {
 			return err
 		}
 		e.meter.Finish()
-		e.conclude(cmd.ErrOrStderr())
+		e.reportCounts(cmd.ErrOrStderr())
 		return nil
 	}
 	return cmd
@@ -156,15 +156,15 @@ type exporter struct {
 func (e *exporter) export(ctx context.Context, to format, stdout io.Writer) error {
 	switch {
 	case to.folder != nil:
-		return newFolder(e.out, func(f *folder) error { return e.write(ctx, to.folder(f)) })
+		return newFolder(e.out, func(f *folder) error { return e.writeRuns(ctx, to.folder(f)) })
 	case e.out == "":
-		return e.write(ctx, to.file(stdout))
+		return e.writeRuns(ctx, to.file(stdout))
 	}
-	return cli.ReplaceFile(e.out, func(w io.Writer) error { return e.write(ctx, to.file(w)) })
+	return cli.ReplaceFile(e.out, func(w io.Writer) error { return e.writeRuns(ctx, to.file(w)) })
 }
 
-// write writes the selected episodes of all runs.
-func (e *exporter) write(ctx context.Context, w writer) error {
+// writeRuns writes the selected episodes of all runs.
+func (e *exporter) writeRuns(ctx context.Context, w writer) error {
 	total := int64(0)
 	for _, run := range e.runs {
 		if counts := run.Status.Episodes; counts != nil {
@@ -179,7 +179,7 @@ func (e *exporter) write(ctx context.Context, w writer) error {
 		}
 		for stored, err := range run.Episodes(ctx) {
 			if err == nil {
-				err = e.one(ctx, w, run, stored)
+				err = e.writeEpisode(ctx, w, run, stored)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -201,8 +201,8 @@ func (e *exporter) write(ctx context.Context, w writer) error {
 	return w.close()
 }
 
-// one writes an episode if it is selected.
-func (e *exporter) one(ctx context.Context, w writer, run *source.LoadedRun, stored record.Episode) error {
+// writeEpisode writes an episode if it is selected.
+func (e *exporter) writeEpisode(ctx context.Context, w writer, run *source.LoadedRun, stored record.Episode) error {
 	if !cli.IsAmong(e.tasks, stored.Task) {
 		return nil
 	}
@@ -213,7 +213,7 @@ func (e *exporter) one(ctx context.Context, w writer, run *source.LoadedRun, sto
 	if e.minScore != "" && source.ToMicroPoints(*stored.Score) < e.minimum {
 		return nil
 	}
-	t, err := e.reader.read(ctx, run, stored)
+	t, err := e.reader.replayEpisode(ctx, run, stored)
 	if err == nil {
 		err = w.add(t)
 	}
@@ -224,8 +224,8 @@ func (e *exporter) one(ctx context.Context, w writer, run *source.LoadedRun, sto
 	return nil
 }
 
-// conclude says what was written.
-func (e *exporter) conclude(w io.Writer) {
+// reportCounts says what was written.
+func (e *exporter) reportCounts(w io.Writer) {
 	text := "exported " + view.FormatCount(e.exported, "episode") + " of " + view.FormatCount(len(e.runs), "run")
 	if e.out != "" {
 		text += " to " + e.out

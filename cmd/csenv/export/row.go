@@ -126,8 +126,9 @@ func newRow(t *trajectory) (*row, error) {
 		Run: t.run.Name, RunUID: string(t.run.UID), Episode: t.Index, EpisodeID: t.EpisodeID,
 		Environment: t.Environment, Task: t.Task, Scenario: t.Scenario, Split: t.split, Trial: int64(t.Trial),
 		Seed: t.Seed, Agent: source.AgentName(t.run.EvaluationRun), Outcome: string(t.Outcome), Class: orNil(t.Class),
-		Score: t.Score, Reward: t.reward(), Dimensions: []dimension{}, Tools: string(tools), Judge: t.Judge,
-		Basis: t.basis(), GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest, Attempts: int64(t.Attempts),
+		Score: t.Score, Reward: t.sumRewards(), Dimensions: []dimension{}, Tools: string(tools), Judge: t.Judge,
+		Basis: t.describeTrust(), GraderVersion: t.GraderVersion, ScenarioDigest: t.ScenarioDigest,
+		Attempts:   int64(t.Attempts),
 		DurationMS: t.DurationMS, Objection: orNil(t.objection), Steps: make([]step, len(t.Turns)),
 		Version: versionOf(t.run),
 	}
@@ -135,7 +136,7 @@ func newRow(t *trajectory) (*row, error) {
 	for _, d := range t.Dimensions {
 		r.Dimensions = append(r.Dimensions, dimension{d.Name, float64(d.Earned) / 1000, float64(d.Offered) / 1000})
 	}
-	if sum := t.tokens(); sum != nil {
+	if sum := t.sumTokens(); sum != nil {
 		r.PromptTokens, r.CompletionTokens = &sum.Prompt, &sum.Completion
 	}
 	r.addMessages(t)

@@ -70,16 +70,16 @@ func newReader(catalog *scenarios.Catalog, withGold bool) *reader {
 var errChanged = errors.New("its scenarios or the grader have changed since: export it with the version of csenv " +
 	"and the packs that played it")
 
-// read plays an episode again. It fails if the observations or the score could differ from those
-// that the agent had.
-func (r *reader) read(ctx context.Context, run *source.LoadedRun, e record.Episode) (*trajectory, error) {
+// replayEpisode plays an episode again. It fails if the observations or the score could differ from
+// those that the agent had.
+func (r *reader) replayEpisode(ctx context.Context, run *source.LoadedRun, e record.Episode) (*trajectory, error) {
 	t := &trajectory{Episode: e, run: run, objection: r.objections[e.Index].Because}
 	kind, err := r.kinds.For(e)
 	if err != nil {
 		return nil, err
 	}
 	t.split = r.splitOf(kind, e)
-	if err := t.play(ctx, kind, r.gold); err != nil {
+	if err := t.playRecorded(ctx, kind, r.gold); err != nil {
 		if errors.Is(err, episode.ErrUnknownScenario) {
 			err = fmt.Errorf("scenario %s isn't in the catalogue: load your own scenarios with --pack", e.Scenario)
 		}
@@ -111,8 +111,8 @@ func (r *reader) splitOf(kind episode.Kind, e record.Episode) string {
 	return r.splits[e.Task][e.Scenario]
 }
 
-// play plays the recorded actions in the recorded mode and writes the messages.
-func (t *trajectory) play(ctx context.Context, kind episode.Kind, withGold bool) error {
+// playRecorded plays the recorded actions in the recorded mode and writes the messages.
+func (t *trajectory) playRecorded(ctx context.Context, kind episode.Kind, withGold bool) error {
 	env := kind.New()
 	begun, err := env.Reset(t.Options())
 	if err != nil {
@@ -180,11 +180,11 @@ func goldOf(review transcript.Review) gold {
 	return g
 }
 
-// basis says what the score rests on.
-func (t *trajectory) basis() string { return grader.DescribeTrust(t.Judge, []string{t.Task}) }
+// describeTrust says what the score rests on.
+func (t *trajectory) describeTrust() string { return grader.DescribeTrust(t.Judge, []string{t.Task}) }
 
-// reward is the sum of the recorded rewards.
-func (t *trajectory) reward() float64 {
+// sumRewards is the sum of the recorded rewards.
+func (t *trajectory) sumRewards() float64 {
 	sum := int64(0)
 	for _, turn := range t.Turns {
 		sum += toThousandths(turn.Reward)
@@ -200,8 +200,8 @@ func toThousandths(reward float64) int64 {
 	return int64(reward*1000 + 0.5)
 }
 
-// tokens sums the tokens of the answers, nil if none is known.
-func (t *trajectory) tokens() *score.Tokens {
+// sumTokens sums the tokens of the answers, nil if none is known.
+func (t *trajectory) sumTokens() *score.Tokens {
 	var sum *score.Tokens
 	for _, turn := range t.Turns {
 		if turn.Tokens == nil {

@@ -18,11 +18,11 @@ const ReasonInterrupted = "Interrupted"
 // isDone reports whether the budget has left no episode unplayed.
 func (g *game) isDone() bool { return g.done.Len() == int64(g.plan.Shards) }
 
-// conclude sets the conditions of a run that has ended. The cause is nil if the plan was played, or
-// the part of it for which the budget sufficed, and otherwise errDeadline or the error of a
+// concludeRun sets the conditions of a run that has ended. The cause is nil if the plan was played,
+// or the part of it for which the budget sufficed, and otherwise errDeadline or the error of a
 // cancelled context.
-func (g *game) conclude(cause error) {
-	outcome := g.outcome(cause)
+func (g *game) concludeRun(cause error) {
+	outcome := g.decideOutcome(cause)
 	var conditions []metav1.Condition
 	if g.run.Spec.BaselineRef != nil && outcome.State == evaluation.Completed {
 		g.run.Status.Baseline = evaluation.CompareBaseline(g.run, &g.table, g.Baseline)
@@ -51,11 +51,11 @@ func (g *game) conclude(cause error) {
 		conditions = append(conditions, evaluation.StoredCondition(stored, counted, state,
 			"Repair the store and run the same command again: it plays and stores the others."))
 	}
-	g.end(conditions)
+	g.endRun(conditions)
 }
 
-// end writes the conditions of a run that has ended.
-func (g *game) end(conditions []metav1.Condition) {
+// endRun writes the conditions of a run that has ended.
+func (g *game) endRun(conditions []metav1.Condition) {
 	g.run.Status.CompletionTime = g.now()
 	evaluation.NameFlaw(conditions)
 	for _, c := range conditions {
@@ -64,13 +64,13 @@ func (g *game) end(conditions []metav1.Condition) {
 	}
 }
 
-func (g *game) outcome(cause error) evaluation.Outcome {
+func (g *game) decideOutcome(cause error) evaluation.Outcome {
 	episodes := g.run.Status.Episodes
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	if errors.Is(cause, context.Canceled) {
 		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
 			Message: "The score is an estimate, from the episodes that ended first in an order shuffled by " +
-				"the seed, and not comparable. " + g.rest()}
+				"the seed, and not comparable. " + g.describeRest()}
 	}
 	outcome, ended := evaluation.DecideOutcome(g.run, g.run.Status, evaluation.Counted{
 		Episodes: episodes.Total, Complete: cause == nil && g.isDone(), Why: evaluation.AllCounted, Mute: g.sums.Mute,
@@ -78,17 +78,17 @@ func (g *game) outcome(cause error) evaluation.Outcome {
 	})
 	if !ended && cause == nil {
 		used, _ := g.meter.Spent()
-		return evaluation.BudgetExceeded(&g.run.Spec, used, scored+" Raise the budget. "+g.rest())
+		return evaluation.BudgetExceeded(&g.run.Spec, used, scored+" Raise the budget. "+g.describeRest())
 	}
 	if !ended {
-		return evaluation.DeadlineExceeded(g.run, scored+" "+g.rest()+
+		return evaluation.DeadlineExceeded(g.run, scored+" "+g.describeRest()+
 			" Otherwise create another run, with a longer deadline or fewer episodes.")
 	}
 	return outcome
 }
 
-// rest says how the remaining episodes are played.
-func (g *game) rest() string {
+// describeRest says how the remaining episodes are played.
+func (g *game) describeRest() string {
 	if g.Store != nil {
 		return "Run the same command again to play the others."
 	}

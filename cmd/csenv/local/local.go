@@ -97,7 +97,7 @@ func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	if err != nil {
 		return err
 	}
-	stop, err := g.serve(ctx)
+	stop, err := g.startServer(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	if err := g.openStore(ctx); err != nil {
 		return err
 	}
-	return g.play(ctx)
+	return g.playShards(ctx)
 }
 
 // openStore writes the run's manifest, before the first shard.
@@ -213,7 +213,7 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 	})
 	if err != nil {
 		err = explainScenario(run, err)
-		g.end(evaluation.BuildConditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
+		g.endRun(evaluation.BuildConditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
 		return nil, err
 	}
 	g.progress.Total, run.Status.StartTime = g.plan.Episodes(), g.now()
@@ -228,8 +228,8 @@ func (g *game) now() *metav1.Time {
 // sessionMargin is for sessions that the client has closed and the server has not.
 const sessionMargin = 64
 
-// serve starts the env server on a loopback port.
-func (g *game) serve(ctx context.Context) (stop func(), err error) {
+// startServer starts the env server on a loopback port.
+func (g *game) startServer(ctx context.Context) (stop func(), err error) {
 	server, err := openenv.New(openenv.Config{
 		Kind: g.Kind, MaxSessions: g.parallelism()*g.concurrency() + sessionMargin, CapacityWait: time.Second,
 		LedgerKey: g.LedgerKey, Version: g.Version, Logger: g.Log,
@@ -266,7 +266,7 @@ func (g *game) concurrency() int {
 	return (all + g.parallelism() - 1) / g.parallelism()
 }
 
-func (g *game) play(ctx context.Context) error {
+func (g *game) playShards(ctx context.Context) error {
 	deadline, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	g.giveUp = giveUp
@@ -291,7 +291,7 @@ func (g *game) play(ctx context.Context) error {
 	}
 	evaluation.WriteFigures(&g.run.Status, g.sums, g.done)
 	g.run.Status.Cost = evaluation.FormatCost(g.run.Spec.Prices, g.run.Status.Tokens)
-	g.conclude(err)
+	g.concludeRun(err)
 	return nil
 }
 
@@ -312,10 +312,10 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
 		Meter: g.meter, ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, LeftOut: g.LeftOut,
-		Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
+		Record: kept.recorder(g.reportEpisode), Clock: g.Clock, Log: g.Log,
 	})
 	summary.Stored = kept.close(ctx)
-	g.keep(summary.Stored)
+	g.addStored(summary.Stored)
 	if err != nil {
 		return err
 	}
@@ -410,8 +410,8 @@ func (k kept) close(ctx context.Context) score.Stored {
 	return k.shard.Close(ctx, k.planned)
 }
 
-// keep adds up the stored episodes of the shards.
-func (g *game) keep(s score.Stored) {
+// addStored adds up the stored episodes of the shards.
+func (g *game) addStored(s score.Stored) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stored.Episodes += s.Episodes
@@ -420,8 +420,8 @@ func (g *game) keep(s score.Stored) {
 	}
 }
 
-// note reports an episode that has ended.
-func (g *game) note(e record.Episode) {
+// reportEpisode reports an episode that has ended.
+func (g *game) reportEpisode(e record.Episode) {
 	if g.Record != nil {
 		g.Record(e)
 	}

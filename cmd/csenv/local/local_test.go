@@ -361,7 +361,7 @@ func TestServerRequiresItsToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, err := g.serve(t.Context())
+	stop, err := g.startServer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

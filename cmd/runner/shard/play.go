@@ -168,13 +168,13 @@ func traceShard(ctx context.Context, traces *otlp.Tracing, cfg rollout.Config) (
 	defer span.End()
 	summary, err := rollout.Run(ctx, cfg)
 	if err != nil {
-		tracing.FailSpan(span, classifyError(err))
+		tracing.FailSpan(span, nameShardError(err))
 	}
 	return summary, err
 }
 
-// classifyError names the error of a shard.
-func classifyError(err error) string {
+// nameShardError names the error of a shard.
+func nameShardError(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "stopped"

@@ -120,7 +120,7 @@ func (s Scaling) Direction() string {
 // chooseServers decides the number of servers, given the current number, and returns the new
 // history.
 func chooseServers(a *v1alpha1.Autoscaling, l load, from int32, past history, now time.Time) (Scaling, history) {
-	low, high := l.needs(a)
+	low, high := l.countNeeded(a)
 	past = past.after(now, low, high, a)
 	least, most := ptr.Deref(a.MinReplicas, 1), a.MaxReplicas
 	s := Scaling{From: from, To: from, Limit: v1alpha1.ReasonWithinLimits, needed: low}
@@ -131,7 +131,7 @@ func chooseServers(a *v1alpha1.Autoscaling, l load, from int32, past history, no
 	case from > most:
 		s.To, s.Reason, s.Why = most, scaleMaximum, fmt.Sprintf("maxReplicas is %d", most)
 	default:
-		s = l.shrink(s, a, limitNumber(past.high.greatest(), least, most), past.isLongEnough(a))
+		s = l.removeIdle(s, a, limitNumber(past.high.greatest(), least, most), past.isLongEnough(a))
 	}
 	switch {
 	case past.low.greatest() > int64(most):
@@ -142,9 +142,9 @@ func chooseServers(a *v1alpha1.Autoscaling, l load, from int32, past history, no
 	return s, past
 }
 
-// needs returns the number of servers for the load without limits: low if the servers that didn't
-// answer are empty, high if they are full.
-func (l load) needs(a *v1alpha1.Autoscaling) (low, high int64) {
+// countNeeded returns the number of servers for the load without limits: low if the servers that
+// didn't answer are empty, high if they are full.
+func (l load) countNeeded(a *v1alpha1.Autoscaling) (low, high int64) {
 	sessions, isPlayed := l.active, l.active+l.lasting > 0 || l.awaited
 	isSilent := l.silent > 0 || l.unsure
 	return l.serversFor(a, sessions, isPlayed), l.serversFor(a, sessions+int64(l.silent)*l.size, isPlayed || isSilent)
@@ -166,12 +166,12 @@ func (l load) whyUp(a *v1alpha1.Autoscaling, wish, least int32) (reason, why str
 	}
 }
 
-// shrink removes idle servers. If all have sessions, it removes one at a time, which drains.
-func (l load) shrink(s Scaling, a *v1alpha1.Autoscaling, target int32, longEnough bool) Scaling {
+// removeIdle removes idle servers. If all have sessions, it removes one at a time, which drains.
+func (l load) removeIdle(s Scaling, a *v1alpha1.Autoscaling, target int32, longEnough bool) Scaling {
 	if s.From <= target || !longEnough {
 		return s
 	}
-	s.To = max(target, s.From-l.removable(s.From))
+	s.To = max(target, s.From-l.countRemovable(s.From))
 	if s.To == s.From {
 		return s
 	}
@@ -182,9 +182,9 @@ func (l load) shrink(s Scaling, a *v1alpha1.Autoscaling, target int32, longEnoug
 	return s
 }
 
-// removable returns how many servers may be removed now. The difference between the Deployment's
-// number and the servers that stay is already being created or removed.
-func (l load) removable(from int32) int32 {
+// countRemovable returns how many servers may be removed now. The difference between the
+// Deployment's number and the servers that stay is already being created or removed.
+func (l load) countRemovable(from int32) int32 {
 	pending := from - l.stay
 	if l.exposed > 0 {
 		return max(0, l.unready+pending)

@@ -187,7 +187,7 @@ func TestAutoscaleProperties(t *testing.T) {
 		if got.To < *a.MinReplicas || got.To > a.MaxReplicas {
 			r.Fatalf("%d servers, allowed are %d to %d", got.To, *a.MinReplicas, a.MaxReplicas)
 		}
-		if low, high := l.needs(a); low > high {
+		if low, high := l.countNeeded(a); low > high {
 			r.Fatalf("%d are needed if the silent ones are empty, %d if they are full", low, high)
 		}
 		more := l

@@ -27,15 +27,16 @@ var available = []Rule{
 		Check:  describeIf((*pass).isSuspended, "operatingMode is Suspended.")},
 	{Reason: v1alpha1.ReasonScaledToZero, Stage: Available, State: isFalse, When: "`replicas` is 0",
 		Advice: "To start servers, raise it",
-		Check:  describeIf(func(p *pass) bool { return p.wanted() == 0 && !p.isAutoscaled() }, "spec.replicas is 0.")},
+		Check: describeIf(func(p *pass) bool { return p.wantedServers() == 0 && !p.isAutoscaled() },
+			"spec.replicas is 0.")},
 	{Reason: v1alpha1.ReasonScaledToZero, Stage: Available, State: isFalse, When: "autoscaling needs no server",
 		Advice: "An EvaluationRun starts a server. For other clients, raise minReplicas",
-		Check: describeIf(func(p *pass) bool { return p.wanted() == 0 },
+		Check: describeIf(func(p *pass) bool { return p.wantedServers() == 0 },
 			"No session is open, and spec.autoscaling.minReplicas is 0.")},
 	{Reason: v1alpha1.ReasonServersReady, Stage: Available, State: isTrue, When: "a server accepts sessions",
 		Check: func(p *pass) rule.Finding {
 			return describeNumbers(p.counts.Ready > 0, "%d of %d servers accept sessions at %s.", p.counts.Ready,
-				max(p.wanted(), p.counts.Ready), formatEndpoint(p.Env))
+				max(p.wantedServers(), p.counts.Ready), formatEndpoint(p.Env))
 		}},
 	{Reason: v1alpha1.ReasonServersFull, Stage: Available, State: isFalse, When: "no server has a free slot",
 		Advice: "Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod",
@@ -49,15 +50,15 @@ var available = []Rule{
 		Advice: seeDegraded, Check: func(p *pass) rule.Finding {
 			server, _ := p.findUnjudged()
 			return describeNumbers(server != "",
-				"None of %d servers accepts sessions, because the judge can't grade.", p.wanted())
+				"None of %d servers accepts sessions, because the judge can't grade.", p.wantedServers())
 		}},
 	{Reason: v1alpha1.ReasonNoServerReady, Stage: Available, State: isFalse, Event: warning,
 		When: "a fault keeps servers from running", Advice: seeDegraded, Check: func(p *pass) rule.Finding {
-			return describeNumbers(p.isDegraded(), "None of %d servers accepts sessions.", p.wanted())
+			return describeNumbers(p.isDegraded(), "None of %d servers accepts sessions.", p.wantedServers())
 		}},
 	{Reason: v1alpha1.ReasonNoServerReady, Stage: Available, State: isFalse, Event: warning, When: "servers start",
 		Advice: noAction, Check: func(p *pass) rule.Finding {
-			return found("None of %d servers accepts sessions.", p.wanted())
+			return found("None of %d servers accepts sessions.", p.wantedServers())
 		}},
 }
 
@@ -67,7 +68,7 @@ var progressing = []Rule{
 		When: "the rolling update exceeded the Deployment's deadline", Advice: seeDegraded,
 		Check: func(p *pass) rule.Finding {
 			return describeNumbers(snapshot.IsStuck(p.Snapshot), "The rolling update is stuck: %d of %d servers run "+
-				"the newest template. Older servers continue to serve.", p.counts.Updated, p.wanted())
+				"the newest template. Older servers continue to serve.", p.counts.Updated, p.wantedServers())
 		}},
 	{Reason: v1alpha1.ReasonUpdatePostponed, Stage: Progressing, State: isFalse,
 		When: "another release of the operator waits for other pools", Advice: noAction,
@@ -86,23 +87,23 @@ var progressing = []Rule{
 		Check: describeIf((*pass).isSuspended, "operatingMode is Suspended. Remaining servers end their sessions.")},
 	{Reason: v1alpha1.ReasonRolledOut, Stage: Progressing, State: isFalse, When: "otherwise",
 		Check: func(p *pass) rule.Finding {
-			return found("All %d servers run the newest template.", p.wanted())
+			return found("All %d servers run the newest template.", p.wantedServers())
 		}},
 }
 
 // describeRollout tells how many servers are as they should be, and how many are too many.
 func describeRollout(p *pass, holds bool) rule.Finding {
-	if surplus := p.counts.Exist - p.wanted(); surplus > 0 && p.counts.Updated > p.wanted() {
+	if surplus := p.counts.Exist - p.wantedServers(); surplus > 0 && p.counts.Updated > p.wantedServers() {
 		return describeNumbers(holds && isRollingOut(p), "%d of %d servers are removed, and %d are ready.", surplus,
 			p.counts.Exist, p.counts.Ready)
 	}
 	return describeNumbers(holds && isRollingOut(p), "%d of %d servers run the newest template and %d are ready.",
-		p.counts.Updated, p.wanted(), p.counts.Ready)
+		p.counts.Updated, p.wantedServers(), p.counts.Ready)
 }
 
 func isRollingOut(p *pass) bool {
-	return p.isChanging() || p.counts.Exist != p.wanted() || p.counts.Updated != p.wanted() ||
-		p.counts.Ready+p.counts.Full < p.wanted()
+	return p.isChanging() || p.counts.Exist != p.wantedServers() || p.counts.Updated != p.wantedServers() ||
+		p.counts.Ready+p.counts.Full < p.wantedServers()
 }
 
 // scaling says whether minReplicas or maxReplicas limits autoscaling.

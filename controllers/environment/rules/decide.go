@@ -39,12 +39,12 @@ type Input struct {
 type Decision struct {
 	snapshot.Snapshot
 	Scaling   Scaling
-	Scenarios string  // digest of the packs for which the servers were last replaced, "" if they never were
-	Changes   Changes // of the servers since the last pass
-	Marks     []Mark  // of pods, to write before the objects
-	Deaf      []Deaf  // servers to tell once more that they end
-	Held      bool    // a smaller number of servers waits
-	Postponed bool    // the Deployment of another release of the operator stays for now
+	Scenarios string      // digest of the packs for which the servers were last replaced, "" if they never were
+	Changes   Changes     // of the servers since the last pass
+	Marks     []Mark      // of pods, to write before the objects
+	Undrained []Undrained // servers to tell once more that they end
+	Held      bool        // a smaller number of servers waits
+	Postponed bool        // the Deployment of another release of the operator stays for now
 	// NeedsMarks says that without the marks busy servers could be removed instead of idle ones.
 	NeedsMarks bool
 }
@@ -69,7 +69,7 @@ func DecidePool(in Input) (Decision, Memory) {
 	}
 	d.NeedsMarks = needsCosts(s, d.Scaling)
 	d.Marks = markPods(s, d.NeedsMarks, m.servers)
-	d.Deaf = listDeaf(s)
+	d.Undrained = listUndrained(s)
 	d.Postponed = !in.MayUpdate && s.NeedsRelease() && d.Scenarios == s.AnnotatedScenarios()
 	return d, m
 }

@@ -36,7 +36,8 @@ var faults = slices.Concat([]Rule{
 			if p.Err == nil {
 				return rule.Finding{}
 			}
-			return p.advise(pods.APIServer, "The API server refused an object of the pool. The operator tries again.",
+			return p.addAdvice(pods.APIServer,
+				"The API server refused an object of the pool. The operator tries again.",
 				pods.QuoteMessage(p.Err.Error()))
 		}},
 	{Reason: v1alpha1.ReasonPodsRefused, Stage: Degraded, State: isTrue, Event: warning,
@@ -46,7 +47,7 @@ var faults = slices.Concat([]Rule{
 			if refusal == "" {
 				return rule.Finding{}
 			}
-			return p.advise(pods.APIServer, "The servers' pods can't be created.", pods.QuoteMessage(refusal))
+			return p.addAdvice(pods.APIServer, "The servers' pods can't be created.", pods.QuoteMessage(refusal))
 		}},
 	{Reason: v1alpha1.ReasonInvalidPack, Stage: Degraded, State: isTrue, Event: warning,
 		When: "a changed pack is missing or empty", Advice: createPack, Check: func(p *pass) rule.Finding {
@@ -167,7 +168,7 @@ func checkScheduled(p *pass) rule.Finding {
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return rule.Finding{}
 	}
-	return p.advise(pods.Scheduler, fmt.Sprintf("No node can run server %s.", p.faulty.Name),
+	return p.addAdvice(pods.Scheduler, fmt.Sprintf("No node can run server %s.", p.faulty.Name),
 		pods.QuoteMessage(c.Message))
 }
 
@@ -176,7 +177,7 @@ func checkImage(p *pass) rule.Finding {
 	if !pods.ImagePullFailed(waiting) {
 		return rule.Finding{}
 	}
-	return p.advise(pods.Registry, fmt.Sprintf("Image %q of server %s can't be pulled.", p.Image, p.faulty.Name),
+	return p.addAdvice(pods.Registry, fmt.Sprintf("Image %q of server %s can't be pulled.", p.Image, p.faulty.Name),
 		pods.QuoteMessage(pods.DescribeWaiting(waiting)))
 }
 
@@ -189,7 +190,7 @@ func checkContainer(p *pass) rule.Finding {
 	if create := pods.HowToCreate(p.faulty, waiting.Message); create != "" {
 		words += ". " + create + "."
 	}
-	return p.advise(pods.Kubelet, fmt.Sprintf("Server %s can't be started.", p.faulty.Name), words)
+	return p.addAdvice(pods.Kubelet, fmt.Sprintf("Server %s can't be started.", p.faulty.Name), words)
 }
 
 func checkCreation(p *pass) rule.Finding {
@@ -214,7 +215,7 @@ func checkStart(p *pass) rule.Finding {
 	if ended == nil || !pods.HasNotStarted(*ended) {
 		return rule.Finding{}
 	}
-	return p.advise(pods.Kubelet, fmt.Sprintf("Server %s can't be started%s.", p.faulty.Name, limitMemory(p)),
+	return p.addAdvice(pods.Kubelet, fmt.Sprintf("Server %s can't be started%s.", p.faulty.Name, limitMemory(p)),
 		pods.QuoteMessage(ended.Message))
 }
 

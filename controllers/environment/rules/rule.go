@@ -94,8 +94,8 @@ func (p *pass) Names() []string {
 		"KEY_SECRET", keys.SecretName(p.Env.Name, public), "PUBLIC_KEY", public}
 }
 
-// wanted is the number of servers.
-func (p *pass) wanted() int32 { return p.Servers(p.Unmarked) }
+// wantedServers is the number of servers.
+func (p *pass) wantedServers() int32 { return p.Servers(p.Unmarked) }
 
 func (p *pass) isSuspended() bool { return p.Env.Spec.OperatingMode == v1alpha1.SuspendedMode }
 
@@ -154,8 +154,8 @@ func (p *pass) findUnjudged() (server, why string) {
 	return "", ""
 }
 
-// advise is a finding with somebody's details, for which there may be more specific advice.
-func (p *pass) advise(whose pods.Source, what, detail string) rule.Finding {
+// addAdvice is a finding with somebody's details, for which there may be more specific advice.
+func (p *pass) addAdvice(whose pods.Source, what, detail string) rule.Finding {
 	return rule.Finding{What: what, Detail: detail, Advice: pods.Advise(pods.Server, whose, detail)}
 }
 

@@ -27,9 +27,10 @@ type lastReply struct {
 	told     bool // to end: it drains, and what has ended is collected first
 }
 
-// note takes note of the replies to a run, and returns the servers that are lost, because alive
-// doesn't list them or because they have restarted. It returns them until they are forgotten.
-func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool, now time.Time) []snapshot.LostServer {
+// noteReplies takes note of the replies to a run, and returns the servers that are lost, because
+// alive doesn't list them or because they have restarted. It returns them until they are forgotten.
+func (h *heard) noteReplies(run types.UID, replies []tally.Reply, alive map[string]bool,
+	now time.Time) []snapshot.LostServer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.runs == nil {
@@ -71,8 +72,8 @@ func (h *heard) note(run types.UID, replies []tally.Reply, alive map[string]bool
 	return lost
 }
 
-// forget deletes what the lost servers of a run reported, and a run that has ended.
-func (h *heard) forget(run types.UID, lost []snapshot.LostServer, ended bool) {
+// forgetServers deletes what the lost servers of a run reported, and a run that has ended.
+func (h *heard) forgetServers(run types.UID, lost []snapshot.LostServer, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended {

@@ -24,7 +24,7 @@ func asked(t *testing.T, p *LivePoller, servers []string, now time.Time) {
 	t.Helper()
 	pool := types.NamespacedName{Namespace: runtest.Namespace, Name: runtest.PoolName}
 	p.figures(t.Context(), pool, "", servers, "run-uid", runtest.StartTime(), time.Hour, now)
-	p.poll(t.Context(), pool, "", servers)
+	p.pollPool(t.Context(), pool, "", servers)
 }
 
 func TestLiveFiguresAreOfAllServers(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPollerDropsEndedRuns(t *testing.T) {
 	asked(t, p, nil, runtest.StartTime())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(runtest.StartTime().Add(forgetAfter))
+	p.removeUnused(runtest.StartTime().Add(forgetAfter))
 	if len(p.pools) > 0 || len(p.shown) > 0 {
 		t.Errorf("stores %d pools and %d runs", len(p.pools), len(p.shown))
 	}

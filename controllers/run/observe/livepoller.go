@@ -60,8 +60,8 @@ func NewLivePoller(reader PoolReader,
 // figures returns the last counts of a run that began at a time, and starts a poll if they are old.
 func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, token string, servers []string,
 	run types.UID, began time.Time, interval time.Duration, now time.Time) *snapshot.Live {
-	if p.begins(pool, run, now) {
-		p.do(ctx, pool, func(ctx context.Context) { p.poll(ctx, pool, token, servers) })
+	if p.isDue(pool, run, now) {
+		p.do(ctx, pool, func(ctx context.Context) { p.pollPool(ctx, pool, token, servers) })
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, tok
 	live := &snapshot.Live{Known: known, Complete: state.complete}
 	live.Active, live.Ended = report.Active, report.Scored+report.Failed+report.Errored
 	live.AsOf, live.Graded = state.asOf, report.Scored+report.Failed
-	live.Sessions, live.Idle = state.sessions, p.idle(run, live, now)
+	live.Sessions, live.Idle = state.sessions, p.idleTime(run, live, now)
 	// The status that began the run shows that nothing has been played.
 	if last := p.shown[run]; last.After(began) {
 		began = last
@@ -81,8 +81,8 @@ func (p *LivePoller) figures(ctx context.Context, pool types.NamespacedName, tok
 	return live
 }
 
-// idle returns for how long a run has shown no activity.
-func (p *LivePoller) idle(run types.UID, live *snapshot.Live, now time.Time) time.Duration {
+// idleTime returns for how long a run has shown no activity.
+func (p *LivePoller) idleTime(run types.UID, live *snapshot.Live, now time.Time) time.Duration {
 	last, known := p.busy[run]
 	if !known || !live.Known || live.Active > 0 || live.Ended != last.ended {
 		last = activity{ended: live.Ended, at: now}
@@ -92,11 +92,11 @@ func (p *LivePoller) idle(run types.UID, live *snapshot.Live, now time.Time) tim
 	return now.Sub(last.at)
 }
 
-// begins reports whether it is time for another poll of the pool. The next one asks for the run.
-func (p *LivePoller) begins(pool types.NamespacedName, run types.UID, now time.Time) bool {
+// isDue reports whether it is time for another poll of the pool. The next one asks for the run.
+func (p *LivePoller) isDue(pool types.NamespacedName, run types.UID, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(now)
+	p.removeUnused(now)
 	state := p.pools[pool]
 	if state == nil {
 		state = &polledPool{wanted: map[string]time.Time{}}
@@ -110,8 +110,8 @@ func (p *LivePoller) begins(pool types.NamespacedName, run types.UID, now time.T
 	return true
 }
 
-// sweep removes pools and runs without recent requests.
-func (p *LivePoller) sweep(now time.Time) {
+// removeUnused removes pools and runs without recent requests.
+func (p *LivePoller) removeUnused(now time.Time) {
 	maps.DeleteFunc(p.pools, func(_ types.NamespacedName, pool *polledPool) bool {
 		return !pool.pending && now.Sub(pool.polled) >= forgetAfter
 	})
@@ -122,8 +122,8 @@ func (p *LivePoller) sweep(now time.Time) {
 	maps.DeleteFunc(p.busy, func(_ types.UID, a activity) bool { return now.Sub(a.seen) >= forgetAfter })
 }
 
-// poll adds up the statistics of all servers of a pool that answer.
-func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token string, servers []string) {
+// pollPool adds up the statistics of all servers of a pool that answer.
+func (p *LivePoller) pollPool(ctx context.Context, pool types.NamespacedName, token string, servers []string) {
 	p.mu.Lock()
 	var runs []string
 	if state := p.pools[pool]; state != nil {
@@ -138,7 +138,7 @@ func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token 
 	var sessions score.Sessions
 	complete := true
 	forEach(ctx, servers, pollWidth, func(ctx context.Context, server string) {
-		report, err := p.ask(ctx, server, token, runs)
+		report, err := p.askServer(ctx, server, token, runs)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -161,8 +161,8 @@ func (p *LivePoller) poll(ctx context.Context, pool types.NamespacedName, token 
 	}
 }
 
-// ask asks a server for its counts of all runs.
-func (p *LivePoller) ask(ctx context.Context, server, token string, runs []string) (score.Report, error) {
+// askServer asks a server for its counts of all runs.
+func (p *LivePoller) askServer(ctx context.Context, server, token string, runs []string) (score.Report, error) {
 	var all score.Report
 	for part := range slices.Chunk(runs, score.MaxRunReports) {
 		report, err := p.reader.Report(ctx, server, token, part...)

@@ -27,7 +27,7 @@ func TestAnswersBelongToAVersionOfTheRun(t *testing.T) {
 		}
 		s := snapshot.Snapshot{Run: runtest.NewRun()}
 		ask := func(version string, answer Polled) (Polled, error) {
-			return r.poll(t.Context(), &s, version, func(context.Context) Polled { return answer })
+			return r.pollServers(t.Context(), &s, version, func(context.Context) Polled { return answer })
 		}
 		if _, err := ask("1", Polled{segments: make([]tally.Reply, 1)}); !errors.Is(err, ErrPolling) {
 			t.Fatal(err)

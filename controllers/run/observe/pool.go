@@ -34,7 +34,7 @@ func (r *Reader) readPool(ctx context.Context, s *snapshot.Snapshot) error {
 	}
 	allowed := env.Namespace == s.Run.Namespace
 	if !allowed {
-		if allowed, err = r.admits(ctx, env, s.Run.Namespace); err != nil {
+		if allowed, err = r.admitsNamespace(ctx, env, s.Run.Namespace); err != nil {
 			return err
 		}
 	}
@@ -45,9 +45,10 @@ func (r *Reader) readPool(ctx context.Context, s *snapshot.Snapshot) error {
 	return nil
 }
 
-// admits reports whether a pool admits runs of a namespace. An invalid selector, which the pool's
-// status reports, admits no other namespace.
-func (r *Reader) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
+// admitsNamespace reports whether a pool admits runs of a namespace. An invalid selector, which the
+// pool's status reports, admits no other namespace.
+func (r *Reader) admitsNamespace(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool,
+	error) {
 	space := &metav1.PartialObjectMetadata{}
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if env.Spec.Access.AllowedNamespaces.From == v1alpha1.SelectedNamespaces {
@@ -71,7 +72,7 @@ func (r *Reader) readReport(ctx context.Context, s *snapshot.Snapshot) error {
 	}
 	// The report must be of the grader that this version of the pool's status describes.
 	version := s.Run.ResourceVersion + " " + s.Env.ResourceVersion
-	answer, err := r.poll(ctx, s, version, func(ctx context.Context) Polled { return r.pollReport(ctx, s) })
+	answer, err := r.pollServers(ctx, s, version, func(ctx context.Context) Polled { return r.pollReport(ctx, s) })
 	s.Report, s.ReportErr, s.ImageDigests = answer.report, answer.reportErr, answer.digests
 	return err
 }

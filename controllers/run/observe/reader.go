@@ -41,8 +41,8 @@ func (r *Reader) readConfigMap(ctx context.Context, key types.NamespacedName, ob
 	return nil
 }
 
-// poll polls servers in the background. Its answer belongs to one version of what it is for.
-func (r *Reader) poll(ctx context.Context, s *snapshot.Snapshot, version string,
+// pollServers polls servers in the background. Its answer belongs to one version of what it is for.
+func (r *Reader) pollServers(ctx context.Context, s *snapshot.Snapshot, version string,
 	requests func(context.Context) Polled) (Polled, error) {
 	q := polling.Question{Object: client.ObjectKeyFromObject(s.Run), Version: version, Pool: evaluation.PoolOf(s.Run)}
 	answer, known := r.Polls.Ask(ctx, q, requests)

@@ -75,7 +75,7 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 	if what, _, _ := s.FindChange(); what != "" && s.PoolState() == snapshot.PoolReady {
 		version, changed = version+" "+s.Env.ResourceVersion, true
 	}
-	answer, err := r.poll(ctx, s, version, func(ctx context.Context) (p Polled) {
+	answer, err := r.pollServers(ctx, s, version, func(ctx context.Context) (p Polled) {
 		if changed {
 			p = r.pollReport(ctx, s)
 		}
@@ -87,7 +87,7 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 			}
 			return p
 		}
-		r.request(ctx, replies, secrets.Operations, func(pod string) score.CollectRequest {
+		r.requestAll(ctx, replies, secrets.Operations, func(pod string) score.CollectRequest {
 			last := known[pod]
 			return score.CollectRequest{Tag: s.Run.Status.Rollouts.Tag, Run: string(s.Run.UID),
 				PassScore: sums.PassScore, Instance: last.Instance, Ack: last.Segment}
@@ -98,14 +98,14 @@ func (r *Reader) readSegments(ctx context.Context, s *snapshot.Snapshot) error {
 		return err
 	}
 	s.Report, s.Segments = answer.report, answer.segments
-	s.Lost = r.heard.note(s.Run.UID, s.Segments, alive, s.Now)
+	s.Lost = r.heard.noteReplies(s.Run.UID, s.Segments, alive, s.Now)
 	return r.findGone(ctx, s, alive)
 }
 
 // ForgetServers forgets what the servers of a run have replied: those that its status has as lost,
 // or all of a run that has ended.
 func (r *Reader) ForgetServers(s snapshot.Snapshot, ended bool) {
-	r.heard.forget(s.Run.UID, s.Lost, ended)
+	r.heard.forgetServers(s.Run.UID, s.Lost, ended)
 }
 
 // NotifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for
@@ -115,16 +115,16 @@ func (r *Reader) NotifyDone(ctx context.Context, s snapshot.Snapshot) {
 		return
 	}
 	r.Polls.Do(ctx, evaluation.PoolOf(s.Run), func(ctx context.Context) {
-		r.request(ctx, slices.Clone(s.Segments), s.Token, func(string) score.CollectRequest {
+		r.requestAll(ctx, slices.Clone(s.Segments), s.Token, func(string) score.CollectRequest {
 			return score.CollectRequest{Tag: s.Run.Status.Rollouts.Tag, Run: string(s.Run.UID), Done: true}
 		})
 	})
 }
 
-// request sends a request to each server: first to those that are being deleted, which may not
+// requestAll sends a request to each server: first to those that are being deleted, which may not
 // exist at the next pass, and to the others in random order, so that slow ones don't always keep
 // the same servers from their turn.
-func (r *Reader) request(ctx context.Context, servers []tally.Reply, token string,
+func (r *Reader) requestAll(ctx context.Context, servers []tally.Reply, token string,
 	request func(pod string) score.CollectRequest) {
 	var deleted, others []int
 	random := rand.New(rand.NewPCG(uint64(r.Clock.Now().UnixNano()), 0)) //nolint:gosec // no secret

@@ -56,7 +56,7 @@ func TestSilentServersDoNotBlockOthers(t *testing.T) {
 				pool := unreachablePool{reachable: last.Pod, asked: &atomic.Int64{}}
 				r := &Reader{Pools: pool, Clock: clock.RealClock{}}
 				began := time.Now()
-				r.request(t.Context(), servers, "", func(string) score.CollectRequest { return score.CollectRequest{} })
+				r.requestAll(t.Context(), servers, "", func(string) score.CollectRequest { return score.CollectRequest{} })
 				if asked := pool.asked.Load(); last.Err != nil || asked < 1000 || time.Since(began) > requestBudget {
 					t.Errorf("it was requested with %v, %d requests in %s", last.Err, asked, time.Since(began))
 				}

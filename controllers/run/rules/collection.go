@@ -151,13 +151,13 @@ func (p *pass) announceCollected() {
 			Action: "Lose" + lost.Pod, Note: note})
 	}
 	if c.Dropped > 0 {
-		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf("%d episodes are not "+
+		p.d.addEvent(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf("%d episodes are not "+
 			"counted: their servers had no capacity to keep them until they were collected. Possible causes are a "+
 			"suspended run, an operator that was down, too many tags, or more scenarios than one segment can hold.",
 			c.Dropped))
 	}
 	if c.Missing > 0 {
-		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf("%d segments of episodes "+
+		p.d.addEvent(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf("%d segments of episodes "+
 			"are not counted: a client other than this run has requested them. Check which clients can reach port %d "+
 			"of the servers.", c.Missing, v1alpha1.OperationsPort))
 	}

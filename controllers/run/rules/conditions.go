@@ -86,16 +86,16 @@ func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
 	case !o.Ended():
 		return
 	case o.State == evaluation.Failed:
-		p.d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
+		p.d.addEvent(corev1.EventTypeWarning, o.Reason, o.Message)
 	case p.lasts():
-		p.d.announce(corev1.EventTypeNormal, o.Reason, o.Message)
+		p.d.addEvent(corev1.EventTypeNormal, o.Reason, o.Message)
 	}
 	for _, c := range verdict {
 		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored ||
 			c.Type == v1alpha1.ConditionPlayedOnce ||
 			c.Type == v1alpha1.ConditionWithinBudget && o.Reason != c.Reason
 		if optional && c.Status == metav1.ConditionFalse {
-			p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+			p.d.addEvent(corev1.EventTypeWarning, c.Reason, c.Message)
 		}
 	}
 }
@@ -109,21 +109,21 @@ func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome
 		if environment.Reason == v1alpha1.ReasonEnvironmentNotAvailable {
 			kind = corev1.EventTypeNormal // a pool is often applied together with its runs
 		}
-		p.d.announce(kind, environment.Reason, environment.Message)
+		p.d.addEvent(kind, environment.Reason, environment.Message)
 	}
 	was := meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionSuspended)
 	switch is := suspension.Status == metav1.ConditionTrue; {
 	case is && !was:
-		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
+		p.d.addEvent(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
 	case was && !is && evaluation.IsExternal(p.s.Run):
-		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run collects episodes again.")
+		p.d.addEvent(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run collects episodes again.")
 	case was && !is:
-		p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed,
+		p.d.addEvent(corev1.EventTypeNormal, v1alpha1.ReasonResumed,
 			"The run continues with the shards that are not counted yet.")
 	}
 	last := meta.FindStatusCondition(conditions, v1alpha1.ConditionComplete)
 	if event != "" && (last == nil || last.Reason != o.Reason) {
-		p.d.announce(event, o.Reason, o.Message)
+		p.d.addEvent(event, o.Reason, o.Message)
 	}
 }
 
@@ -146,7 +146,7 @@ func ReportRefusal(s snapshot.Snapshot, next Decision, object string, err error)
 	d := Decision{Status: *next.Status.DeepCopy(), Tally: tally.Result{Sums: next.Tally.Sums}}
 	last := meta.FindStatusCondition(s.Run.Status.Conditions, v1alpha1.ConditionComplete)
 	if last == nil || last.Reason != o.Reason || last.Message != pods.ShortenText(o.Message, pods.MaxNote) {
-		d.announce(corev1.EventTypeWarning, o.Reason, o.Message)
+		d.addEvent(corev1.EventTypeWarning, o.Reason, o.Message)
 	}
 	if o.Ended() {
 		d.Status.CompletionTime = new(metav1.NewTime(s.Now))

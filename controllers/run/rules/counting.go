@@ -125,7 +125,7 @@ func (p *pass) chooseSummaries(counted score.IndexSet) []corev1.Pod {
 		return p.s.Pods
 	}
 	p.batching = true
-	p.d.wake(left)
+	p.d.wakeAfter(left)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (p *pass) announceCounted(before int64) {
 			About: r.Pod, Note: describeRefusedSummary(r)})
 	}
 	if note := describeReplayed(p.d.Tally.Counted, p.s.Run); note != "" {
-		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note)
+		p.d.addEvent(corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note)
 	}
 	p.announceProgress(before, p.d.Tally.Completed.Len(), int64(p.d.Status.Shards.Total),
 		describeShards(p.d.Tally.Completed, p.d.Status.Shards))

@@ -35,64 +35,64 @@ func DecideRun(s snapshot.Snapshot) Decision {
 		p.d.Release, p.d.DeleteJob = s.Pods, runner.IsJobActive(s.Job)
 	case evaluation.HasNewAttempt(s.Run):
 		p.d.Rule = v1alpha1.ReasonResumed
-		p.resume()
+		p.resumeRun()
 	case evaluation.HasEnded(s.Run.Status.Conditions):
 		p.d.Rule = "Ended"
 		p.repeatEnd()
 	default:
-		p.proceed()
+		p.findState()
 		if p.batching && evaluation.HasEnded(p.d.Status.Conditions) {
 			// A run doesn't end while summaries of it wait.
 			p = newPass(s)
 			p.hurried = true
-			p.proceed()
+			p.findState()
 		}
 	}
 	evaluation.NameFlaw(p.d.Status.Conditions)
 	return p.d
 }
 
-// proceed finds the state of a run that has not ended, in the first stage with a rule that
+// findState finds the state of a run that has not ended, in the first stage with a rule that
 // holds. What would follow depends on it.
-func (p *pass) proceed() {
-	if p.settle(Reading) {
+func (p *pass) findState() {
+	if p.settleStage(Reading) {
 		return
 	}
 	p.nameAgent()
 	external, begun := evaluation.IsExternal(p.s.Run), p.s.Run.Status.Provenance != nil
 	switch {
-	case !begun && p.settle(Beginning):
+	case !begun && p.settleStage(Beginning):
 	case external && begun:
 		p.countSegments()
 		p.judgeCollected()
-		if !p.settle(Collected) {
-			p.settle(Collecting)
+		if !p.settleStage(Collected) {
+			p.settleStage(Collecting)
 		}
 	case external:
-		if p.planCollection(); !p.settle(Planned) {
+		if p.planCollection(); !p.settleStage(Planned) {
 			p.startCollection()
-			p.settle(Collecting)
+			p.settleStage(Collecting)
 		}
 	case begun:
 		p.noteAdmission()
 		p.countSummaries()
 		p.judgeCounted()
-		if !p.settle(Counted) {
+		if !p.settleStage(Counted) {
 			p.playAgain()
 			p.keepJob()
 			p.showLive()
-			p.settle(Playing)
+			p.settleStage(Playing)
 		}
 	default:
-		if p.planRun(); !p.settle(Planned) {
+		if p.planRun(); !p.settleStage(Planned) {
 			p.startRun()
-			p.settle(Playing)
+			p.settleStage(Playing)
 		}
 	}
 }
 
-// settle asks the rules of a stage, and writes the state of the run if one holds.
-func (p *pass) settle(stage rule.Stage) bool {
+// settleStage asks the rules of a stage, and writes the state of the run if one holds.
+func (p *pass) settleStage(stage rule.Stage) bool {
 	p.asked |= stage
 	r, f := rule.First(Table, stage, p)
 	if r == nil {
@@ -106,12 +106,12 @@ func (p *pass) settle(stage rule.Stage) bool {
 	p.d.Rule = r.Reason
 	o := evaluation.Outcome{State: r.State, Reason: r.Reason, Message: r.Message(p, f)}
 	if o.Ended() {
-		p.end(o)
+		p.writeEnd(o)
 		return true
 	}
 	p.setConditions(o, r.Event)
 	if stage == Reading {
-		p.d.wake(waitDelay) // the pods keep their summaries until an operator can add them
+		p.d.wakeAfter(waitDelay) // the pods keep their summaries until an operator can add them
 		return true
 	}
 	if stage == Playing && r.Reason != v1alpha1.ReasonRunning {
@@ -119,11 +119,11 @@ func (p *pass) settle(stage rule.Stage) bool {
 	}
 	p.d.Release, p.d.Lost = p.findReleasable(), p.findLostPods()
 	if f.HoldsStart {
-		p.d.wake(max(startsIn, 0))
+		p.d.wakeAfter(max(startsIn, 0))
 	}
 	for _, r := range Table {
 		if r.Stage&p.asked != 0 && r.Requeue != nil {
-			p.d.wake(r.Requeue(p))
+			p.d.wakeAfter(r.Requeue(p))
 		}
 	}
 	return true
@@ -145,7 +145,7 @@ func (p *pass) findReleasable() []corev1.Pod {
 		case pod.Spec.NodeName == "" || !p.s.Now.Before(pod.DeletionTimestamp.Add(snapshot.DeleteGrace)):
 			done = append(done, *pod)
 		default:
-			p.d.wake(pod.DeletionTimestamp.Add(snapshot.DeleteGrace).Sub(p.s.Now))
+			p.d.wakeAfter(pod.DeletionTimestamp.Add(snapshot.DeleteGrace).Sub(p.s.Now))
 		}
 	}
 	return done
@@ -159,14 +159,14 @@ func (p *pass) findLostPods() []corev1.Pod {
 		if p.s.LostNodes[pod.Spec.NodeName] {
 			lost = append(lost, pod)
 		} else {
-			p.d.wake(waitDelay) // its node may be lost later
+			p.d.wakeAfter(waitDelay) // its node may be lost later
 		}
 	}
 	return lost
 }
 
-// end writes the end of a run.
-func (p *pass) end(o evaluation.Outcome) {
+// writeEnd writes the end of a run.
+func (p *pass) writeEnd(o evaluation.Outcome) {
 	if o.State == evaluation.Completed {
 		p.publishScores()
 	} else if len(p.d.Tally.Stopped) > 0 {
@@ -191,7 +191,7 @@ func (d *Decision) stopWork() {
 // publishScores publishes the table and the comparison of a complete run.
 func (p *pass) publishScores() {
 	if p.collected != nil {
-		p.publish(p.fillTable())
+		p.publishTable(p.fillTable())
 		return
 	}
 	p.d.Status.Shards.Flawless = nil
@@ -200,7 +200,7 @@ func (p *pass) publishScores() {
 		table = &score.ScenarioTable{}
 	}
 	table.Keep(p.plan, p.d.Tally.Completed)
-	p.publish(table)
+	p.publishTable(table)
 }
 
 // closeCollection turns the collected sums into the sums of a run with one shard, which other
@@ -217,21 +217,21 @@ func (p *pass) closeCollection() {
 	p.d.Status.Rollouts.Ledger, p.d.Status.Rollouts.LedgerKey, p.d.Status.Rollouts.Servers = "", "", nil
 }
 
-// resume opens a failed run again. Shards with errored episodes are played again: their errors may
-// be why the run failed. The next pass replaces the Job, which is an earlier attempt's.
-func (p *pass) resume() {
-	message, state := p.reopen(), evaluation.Running
+// resumeRun opens a failed run again. Shards with errored episodes are played again: their errors
+// may be why the run failed. The next pass replaces the Job, which is an earlier attempt's.
+func (p *pass) resumeRun() {
+	message, state := p.reopenRun(), evaluation.Running
 	o := evaluation.Outcome{State: state, Reason: v1alpha1.ReasonRunning, Message: message}
 	if p.d.Status.Provenance == nil {
 		o.State, o.Reason = evaluation.Waiting, v1alpha1.ReasonWaitingForEnvironment
 	}
-	p.d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, o.Message)
+	p.d.addEvent(corev1.EventTypeNormal, v1alpha1.ReasonResumed, o.Message)
 	p.replaceVerdict(o)
-	p.d.wake(waitDelay)
+	p.d.wakeAfter(waitDelay)
 }
 
-// reopen begins another attempt at a failed run, and says what is played again.
-func (p *pass) reopen() string {
+// reopenRun begins another attempt at a failed run, and says what is played again.
+func (p *pass) reopenRun() string {
 	status := &p.d.Status
 	status.Attempt, status.AttemptTime = *p.s.Run.Spec.Attempt, new(metav1.NewTime(p.s.Now))
 	status.CompletionTime, status.AdmissionTime = nil, nil
@@ -298,7 +298,7 @@ func (p *pass) noteEdited(what string) {
 		"The status was changed by hand after the end of the run: "+what)
 	before := meta.FindStatusCondition(p.s.Run.Status.Conditions, c.Type)
 	if before == nil || before.Message != c.Message {
-		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+		p.d.addEvent(corev1.EventTypeWarning, c.Reason, c.Message)
 	}
 	p.set(c)
 }
@@ -348,6 +348,6 @@ func (p *pass) compareLate() {
 		Message: complete.Message})
 	if c := meta.FindStatusCondition(p.d.Status.Conditions, v1alpha1.ConditionThresholdsMet); c != nil &&
 		c.Status == metav1.ConditionFalse {
-		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+		p.d.addEvent(corev1.EventTypeWarning, c.Reason, c.Message)
 	}
 }

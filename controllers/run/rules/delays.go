@@ -67,17 +67,18 @@ var delays = []Rule{
 		Requeue: awaitSegments, When: "the episodes of trainers are collected"},
 }
 
-// progress tells how much of the run is counted. An External run has shards only at its end.
-func (p *pass) progress() string {
+// describeProgress tells how much of the run is counted. An External run has shards only at its
+// end.
+func (p *pass) describeProgress() string {
 	if shards := p.d.Status.Shards; shards != nil {
 		return describeShards(p.d.Tally.Completed, shards)
 	}
 	return describeCollected(ptr.Deref(p.d.Status.Episodes, v1alpha1.RunEpisodes{}), tally.ReadGoal(p.s.Run))
 }
 
-// delayed is what delays a run, after how much of it is counted.
-func (p *pass) delayed(format string, args ...any) rule.Finding {
-	return found(p.progress() + " " + fmt.Sprintf(format, args...))
+// findDelay is what delays a run, after how much of it is counted.
+func (p *pass) findDelay(format string, args ...any) rule.Finding {
+	return found(p.describeProgress() + " " + fmt.Sprintf(format, args...))
 }
 
 func checkPlanMap(p *pass) rule.Finding {
@@ -99,14 +100,14 @@ func checkHalted(p *pass) rule.Finding {
 	if !evaluation.IsSuspended(p.s.Run) {
 		return rule.Finding{}
 	}
-	return found(p.progress())
+	return found(p.describeProgress())
 }
 
 func checkQueue(p *pass) rule.Finding {
 	if !runner.IsHeldByQueue(p.s.Job) {
 		return rule.Finding{}
 	}
-	f := p.delayed("Job %s waits until queue %s admits it.", p.s.Run.Name, p.s.Job.Labels[runner.LabelQueue])
+	f := p.findDelay("Job %s waits until queue %s admits it.", p.s.Run.Name, p.s.Job.Labels[runner.LabelQueue])
 	f.Advised, f.HoldsStart = true, p.s.Run.Status.AdmissionTime == nil
 	return f
 }
@@ -115,7 +116,7 @@ func checkOwners(p *pass) rule.Finding {
 	if len(p.s.Taken) == 0 {
 		return rule.Finding{}
 	}
-	return p.delayed("%s belongs to something else.", strings.Join(p.s.Taken, ", "))
+	return p.findDelay("%s belongs to something else.", strings.Join(p.s.Taken, ", "))
 }
 
 // refusal is an object of the run that the API server refuses.
@@ -128,7 +129,7 @@ type refusal struct {
 func checkRefusal(p *pass) rule.Finding {
 	f := advised(p.findRefusal())
 	if p.refusal.object != "" {
-		f = p.delayed("The API server refuses %s: %s.", p.refusal.object, pods.QuoteMessage(p.refusal.words))
+		f = p.findDelay("The API server refuses %s: %s.", p.refusal.object, pods.QuoteMessage(p.refusal.words))
 		f.Advice = cmp.Or(pods.Advise(pods.Runner, pods.APIServer, p.refusal.words), "Correct that to continue")
 	}
 	f.HoldsStart = p.isNothingPlayed()
@@ -152,7 +153,7 @@ func checkPodRefusal(p *pass) rule.Finding {
 	if p.s.PodsRefused == "" {
 		return rule.Finding{}
 	}
-	f := p.delayed("The API server refuses the runners' pods: %s.",
+	f := p.findDelay("The API server refuses the runners' pods: %s.",
 		pods.QuoteMessage(strings.TrimSuffix(p.s.PodsRefused, ".")))
 	f.Advice, f.HoldsStart = pods.Advise(pods.Runner, pods.APIServer, p.s.PodsRefused), p.isNothingPlayed()
 	return f
@@ -163,7 +164,7 @@ func checkTrouble(p *pass) rule.Finding {
 	if trouble.Why == "" {
 		return rule.Finding{}
 	}
-	f := p.delayed("A runner can't start: %s.", strings.TrimSuffix(trouble.Why, "."))
+	f := p.findDelay("A runner can't start: %s.", strings.TrimSuffix(trouble.Why, "."))
 	f.Advice = trouble.Advice
 	return f
 }
@@ -192,20 +193,20 @@ func checkNode(p *pass) rule.Finding {
 	if pod == nil {
 		return rule.Finding{}
 	}
-	return p.delayed("Node %s of runner pod %s doesn't answer.", pod.Spec.NodeName, pod.Name)
+	return p.findDelay("Node %s of runner pod %s doesn't answer.", pod.Spec.NodeName, pod.Name)
 }
 
 func checkScheduled(p *pass) rule.Finding {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		if c := pods.FindCondition(pod, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
-			f := p.delayed("Runner pod %s can't be scheduled: %s.", pod.Name,
+			f := p.findDelay("Runner pod %s can't be scheduled: %s.", pod.Name,
 				strings.TrimSuffix(pods.QuoteMessage(c.Message), "."))
 			f.Advice = pods.Advise(pods.Runner, pods.Scheduler, c.Message)
 			return f
 		}
 		if pods.IsUnclaimed(pod) && p.s.Now.Sub(pod.CreationTimestamp.Time) >= pods.CreationPatience {
-			f := p.delayed("Scheduler %s hasn't looked at runner pod %s for more than %s.", pod.Spec.SchedulerName,
+			f := p.findDelay("Scheduler %s hasn't looked at runner pod %s for more than %s.", pod.Spec.SchedulerName,
 				pod.Name, pods.CreationPatience)
 			f.Advice = "Run that scheduler, or delete the run and create it again with another " +
 				"spec.template.schedulerName"
@@ -220,7 +221,7 @@ func checkSidecars(p *pass) rule.Finding {
 	if len(kept) == 0 {
 		return rule.Finding{}
 	}
-	return p.delayed("%s", runner.DescribeSidecar(&kept[0]))
+	return p.findDelay("%s", runner.DescribeSidecar(&kept[0]))
 }
 
 func awaitSidecars(p *pass) time.Duration {
@@ -235,16 +236,16 @@ func (p *pass) isIdle() bool {
 		func(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 }
 
-// waiting is what idle runners wait for.
-func (p *pass) waiting(what string) rule.Finding {
-	return advised(p.progress() + " " + what + " They wait until activeDeadlineSeconds, if that is set.")
+// findWaiting is what idle runners wait for.
+func (p *pass) findWaiting(what string) rule.Finding {
+	return advised(p.describeProgress() + " " + what + " They wait until activeDeadlineSeconds, if that is set.")
 }
 
 func checkCapacity(p *pass) rule.Finding {
 	if !p.isIdle() || p.s.Live.Sessions.Capacity <= 0 || p.s.Live.Sessions.Active < p.s.Live.Sessions.Capacity {
 		return rule.Finding{}
 	}
-	return p.waiting(fmt.Sprintf("The runners wait for a free session: all %d of pool %s are in use.",
+	return p.findWaiting(fmt.Sprintf("The runners wait for a free session: all %d of pool %s are in use.",
 		p.s.Live.Sessions.Capacity, p.s.Run.Spec.EnvironmentRef.Name))
 }
 
@@ -259,11 +260,11 @@ func checkServers(p *pass) rule.Finding {
 	if !p.isIdle() || p.environment.Status == metav1.ConditionTrue {
 		return rule.Finding{}
 	}
-	return p.waiting("The runners wait for the pool. " + p.environment.Message)
+	return p.findWaiting("The runners wait for the pool. " + p.environment.Message)
 }
 
 func describePlaying(p *pass) rule.Finding {
-	progress := p.progress()
+	progress := p.describeProgress()
 	if failed := runner.SelectFailed(p.s.Failed, p.s.Job); p.hasJob() && runner.AdviseFailure(failed) != "" {
 		progress += " A runner has failed, and its shard is played again" + runner.QuoteLastFailure(failed) + "."
 	}
@@ -272,7 +273,7 @@ func describePlaying(p *pass) rule.Finding {
 
 func describeCollecting(p *pass) rule.Finding {
 	message := fmt.Sprintf("%s Trainers tag their sessions with reset(run=%q). To end the run with the collected "+
-		"episodes, set spec.activeDeadlineSeconds to 1.", p.progress(), p.d.Status.Rollouts.Tag)
+		"episodes, set spec.activeDeadlineSeconds to 1.", p.describeProgress(), p.d.Status.Rollouts.Tag)
 	if p.collected == nil {
 		return found(message)
 	}

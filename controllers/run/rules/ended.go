@@ -21,7 +21,7 @@ func convertSeconds(n int32) time.Duration { return time.Duration(n) * time.Seco
 // ttlSecondsAfterFinished.
 func (p *pass) cleanUp() {
 	if evaluation.AwaitsBaseline(p.d.Status.Conditions) {
-		p.d.wake(BaselineInterval)
+		p.d.wakeAfter(BaselineInterval)
 	}
 	p.d.Release = p.s.Pods
 	p.endJob()
@@ -30,14 +30,14 @@ func (p *pass) cleanUp() {
 		return
 	}
 	if left := p.d.Status.CompletionTime.Add(convertSeconds(*ttl)).Sub(p.s.Now); left > 0 {
-		p.d.wake(left)
+		p.d.wakeAfter(left)
 		return
 	}
 	// The end must be in the status first, so that watchers see it.
 	if evaluation.HasEnded(p.s.Run.Status.Conditions) {
 		p.d.DeleteRun = true
 	} else {
-		p.d.wake(time.Second)
+		p.d.wakeAfter(time.Second)
 	}
 }
 
@@ -57,7 +57,7 @@ func (p *pass) endJob() {
 	failed := meta.IsStatusConditionTrue(p.d.Status.Conditions, v1alpha1.ConditionFailed)
 	if !failed {
 		_, next := runner.FindOutlived(p.s.Succeeded, p.s.Now)
-		p.d.wake(next)
+		p.d.wakeAfter(next)
 	}
 	isSuspended := ptr.Deref(job.Spec.Suspend, false)
 	switch {

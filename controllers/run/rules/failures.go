@@ -51,9 +51,9 @@ func checkInvalid(p *pass) rule.Finding {
 // hasJob reports whether the Job that plays the run belongs to the present job attempt.
 func (p *pass) hasJob() bool { return p.s.Run.Status.Shards != nil && p.isJobCurrent() }
 
-// advise adds to a text what is known to do, if anything is. A run that must be created again isn't
-// resumed.
-func (p *pass) advise(what, advice string) rule.Finding {
+// addAdvice adds to a text what is known to do, if anything is. A run that must be created again
+// isn't resumed.
+func (p *pass) addAdvice(what, advice string) rule.Finding {
 	f := rule.Finding{What: what, Advice: advice}
 	if advice != "" && !strings.HasPrefix(advice, "Delete the run") {
 		f.Advice += ". If the run stays, " + evaluation.HowToResume(p.s.Run)
@@ -75,7 +75,7 @@ func checkFailure(wanted string) func(*pass) rule.Finding {
 		if reason != wanted {
 			return rule.Finding{}
 		}
-		return p.advise(message+runner.QuoteLastFailure(p.s.Failed)+".", runner.AdviseFailure(p.s.Failed))
+		return p.addAdvice(message+runner.QuoteLastFailure(p.s.Failed)+".", runner.AdviseFailure(p.s.Failed))
 	}
 }
 
@@ -104,7 +104,7 @@ func checkStuck(p *pass) rule.Finding {
 		return rule.Finding{}
 	}
 	trouble := p.findTrouble()
-	return p.advise(fmt.Sprintf("A runner could not start for %s: %s.", stuckDeadline,
+	return p.addAdvice(fmt.Sprintf("A runner could not start for %s: %s.", stuckDeadline,
 		strings.TrimSuffix(trouble.Why, ".")), trouble.Advice)
 }
 

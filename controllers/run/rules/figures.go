@@ -127,7 +127,7 @@ func checkBudget(p *pass) rule.Finding {
 	if !p.overBudget {
 		return rule.Finding{}
 	}
-	return found(evaluation.BudgetExceeded(&p.s.Run.Spec, p.d.Tally.Sums.Tokens, p.progress()).Message)
+	return found(evaluation.BudgetExceeded(&p.s.Run.Spec, p.d.Tally.Sums.Tokens, p.describeProgress()).Message)
 }
 
 func checkAdmitted(p *pass) rule.Finding {
@@ -177,7 +177,7 @@ func checkDeadline(p *pass) rule.Finding {
 	if !p.s.IsDeadlineOver() {
 		return rule.Finding{}
 	}
-	return found(evaluation.DeadlineExceeded(p.s.Run, p.progress()).Message)
+	return found(evaluation.DeadlineExceeded(p.s.Run, p.describeProgress()).Message)
 }
 
 // isCollectionOver reports whether activeDeadlineSeconds of an External run have passed, and no

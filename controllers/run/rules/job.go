@@ -100,7 +100,7 @@ func (p *pass) playAgain() {
 			runner.ReadBackoffLimit(p.s.Run)+1,
 			runner.ReadBackoffLimit(p.s.Run))
 	}
-	p.d.announce(kind, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d "+
+	p.d.addEvent(kind, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d "+
 		"of them were refused, the pods of %d were removed, the runners of %d left no summary, as when a node fails, "+
 		"and %d have used their share of the budget and get what others left. %s",
 		pods.QuoteMessage(why.shards.String()), why.refused, why.removed, why.unwritten, why.stopped, cost))
@@ -150,7 +150,7 @@ func (p *pass) keepJob() {
 	case job == nil:
 		if next != nil {
 			next.Continues = true
-			p.d.wake(waitDelay)
+			p.d.wakeAfter(waitDelay)
 		}
 		p.createJob(next)
 	case !job.DeletionTimestamp.IsZero():

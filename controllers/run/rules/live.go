@@ -29,7 +29,7 @@ func (p *pass) showLive() {
 		p.d.hideLive()
 		return
 	}
-	p.d.wake(p.s.LiveInterval() + chooseJitter(p.s.Run.UID))
+	p.d.wakeAfter(p.s.LiveInterval() + chooseJitter(p.s.Run.UID))
 	counted := p.d.Tally.Sums.Scored + p.d.Tally.Sums.Failed + p.d.Tally.Sums.Errored
 	done := max(counted, readProgress(p.s.Run))
 	if before := p.s.Run.Status.Episodes; before != nil {
@@ -57,14 +57,14 @@ func (p *pass) compareCounts() {
 	}
 	patient := p.s.Now.Sub(ended.Time) < snapshot.CountsPatience/2
 	if !live.Known || !live.AsOf.After(ended.Time) || !live.Complete && patient {
-		p.d.wake(countsInterval)
+		p.d.wakeAfter(countsInterval)
 		return
 	}
 	before := episodes.GradedAgain
 	episodes.GradedAgain = max(before, live.Graded-episodes.Scored-episodes.Failed)
 	if c, repeated := evaluation.PlayedOnceCondition(episodes); repeated && episodes.GradedAgain > before {
 		p.set(c)
-		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+		p.d.addEvent(corev1.EventTypeWarning, c.Reason, c.Message)
 	}
 }
 

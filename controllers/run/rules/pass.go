@@ -57,12 +57,12 @@ type Event struct {
 	About              *corev1.Pod
 }
 
-func (d *Decision) announce(kind, reason, note string) {
+func (d *Decision) addEvent(kind, reason, note string) {
 	d.Events = append(d.Events, Event{Kind: kind, Reason: reason, Note: note})
 }
 
-// wake shortens the time until the next pass, unless it is zero.
-func (d *Decision) wake(after time.Duration) {
+// wakeAfter shortens the time until the next pass, unless it is zero.
+func (d *Decision) wakeAfter(after time.Duration) {
 	if after != 0 && (d.Again == 0 || after < d.Again) {
 		d.Again = max(after, time.Second)
 	}

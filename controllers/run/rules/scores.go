@@ -33,13 +33,13 @@ func (p *pass) fillTable() *score.ScenarioTable {
 	return table
 }
 
-// publish writes the reference to a complete run's table, and the comparison.
-func (p *pass) publish(table *score.ScenarioTable) {
+// publishTable writes the reference to a complete run's table, and the comparison.
+func (p *pass) publishTable(table *score.ScenarioTable) {
 	held := p.d.Tally.Sums.Holds(table)
 	if held {
 		p.d.Status.ScoresRef = &v1alpha1.ObjectReference{Name: snapshot.NameScores(p.s.Run)}
 	} else {
-		p.d.announce(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
+		p.d.addEvent(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
 			fmt.Sprintf("There is no table of the scenarios' scores: it exceeds %d bytes, or ConfigMap %s was changed "+
 				"or has another owner. The figures are not affected.", score.MaxTableBytes,
 				snapshot.NameScores(p.s.Run)))
@@ -66,7 +66,7 @@ func (p *pass) compareWithBaseline(table *score.ScenarioTable) {
 	c := evaluation.ComparedCondition(*p.d.Status.Baseline, baseline)
 	if before := meta.FindStatusCondition(p.s.Run.Status.Conditions, c.Type); c.Reason != v1alpha1.ReasonCompared &&
 		(before == nil || before.Reason != c.Reason) {
-		p.d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
+		p.d.addEvent(corev1.EventTypeWarning, c.Reason, c.Message)
 	}
 	p.set(c)
 }

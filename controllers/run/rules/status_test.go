@@ -49,7 +49,7 @@ func TestStatusStaysSmall(t *testing.T) {
 	p := newPass(s)
 	p.d.Tally = tally.Result{Sums: sums, Completed: done}
 	evaluation.WriteFigures(&p.d.Status, sums, done)
-	p.settle(Playing)
+	p.settleStage(Playing)
 	d := p.d
 	data, err := json.Marshal(d.Status)
 	if err != nil {

@@ -17,9 +17,9 @@ const patience = 20
 // maxAnswers bounds the number of different answers, one bit each in customer.told.
 const maxAnswers = 64
 
-// teller compares messages to a customer, and the facts stated beside them, with what the customer
-// must be told.
-type teller interface {
+// messageReader compares messages to a customer, and the facts stated beside them, with what the
+// customer must be told.
+type messageReader interface {
 	TellTicket(t *scenarios.Ticket, messages string, stated []facts.Fact) grader.Told
 }
 
@@ -52,18 +52,18 @@ func newCustomer(t *scenarios.DrawnTicket) customer {
 	return c
 }
 
-// feels returns the mood's name, "" for a customer without a script.
-func (c *customer) feels() string {
+// moodName returns the mood's name, "" for a customer without a script.
+func (c *customer) moodName() string {
 	if c.script == nil {
 		return ""
 	}
 	return moods[c.mood]
 }
 
-// answer returns the customer's message after the agent's last one, or "". late means that the
-// customer waited too long for it; content permits silence. Without the whole ticket the agent's
-// message can't be compared: the error is an *episode.JudgeError.
-func (c *customer) answer(r teller, t *ticketState, late, content bool) (string, error) {
+// answerMessage returns the customer's message after the agent's last one, or "". late means that
+// the customer waited too long for it; content permits silence. Without the whole ticket the
+// agent's message can't be compared: the error is an *episode.JudgeError.
+func (c *customer) answerMessage(r messageReader, t *ticketState, late, content bool) (string, error) {
 	if c.script == nil {
 		return "", nil
 	}
@@ -71,17 +71,17 @@ func (c *customer) answer(r teller, t *ticketState, late, content bool) (string,
 	if err != nil {
 		return "", &episode.JudgeError{Cause: string(grader.CauseFailed), Err: err}
 	}
-	asked := c.asked(t.replies[len(t.replies)-1])
-	c.feel(len(t.stated) > 0, c.again(asked), late)
+	asked := c.findAsked(t.replies[len(t.replies)-1])
+	c.changeMood(len(t.stated) > 0, c.repeatsQuestion(asked), late)
 	if c.silent || c.turns >= c.script.MaxTurns {
 		return "", nil
 	}
 	c.turns++
 	if len(asked) > 0 {
-		return c.tell(asked), nil
+		return c.tellAnswers(asked), nil
 	}
-	lines := c.script.Lines[c.feels()]
-	if told := r.TellTicket(whole, t.written(), t.stated); content && told.Facts.IsRight() {
+	lines := c.script.Lines[c.moodName()]
+	if told := r.TellTicket(whole, t.joinReplies(), t.stated); content && told.Facts.IsRight() {
 		c.silent = true
 		return lines[len(lines)-1], nil
 	}
@@ -94,8 +94,8 @@ var askWords = []string{"please", "tell me", "tell us", "let me know", "let us k
 	"confirm", "bitte", "nennen sie", "schicken sie", "por favor", "indique", "envíe", "díganos", "veuillez",
 	"merci de", "indiquez", "envoyez"}
 
-// asked lists the answers that the message asks for.
-func (c *customer) asked(message string) (asked []int) {
+// findAsked lists the answers that the message asks for.
+func (c *customer) findAsked(message string) (asked []int) {
 	for i := range c.script.Answers {
 		if i < maxAnswers && episode.HasQuestionAbout(message, c.script.Answers[i].Ask, askWords) {
 			asked = append(asked, i)
@@ -104,13 +104,14 @@ func (c *customer) asked(message string) (asked []int) {
 	return asked
 }
 
-// again reports whether the agent asked a question that the customer has already answered.
-func (c *customer) again(asked []int) bool {
+// repeatsQuestion reports whether the agent asked a question that the customer has already
+// answered.
+func (c *customer) repeatsQuestion(asked []int) bool {
 	return slices.ContainsFunc(asked, func(i int) bool { return c.script.Answers[i].Told || c.told&(1<<i) != 0 })
 }
 
-// tell answers all questions, in the script's order.
-func (c *customer) tell(asked []int) string {
+// tellAnswers answers all questions, in the script's order.
+func (c *customer) tellAnswers(asked []int) string {
 	texts := make([]string, len(asked))
 	for k, i := range asked {
 		texts[k] = c.script.Answers[i].Text
@@ -119,9 +120,9 @@ func (c *customer) tell(asked []int) string {
 	return strings.Join(texts, " ")
 }
 
-// feel changes the mood by needless questions, by time, and by whether the agent has stated a fact,
-// not by whether it is right.
-func (c *customer) feel(stated, again, late bool) {
+// changeMood changes the mood by needless questions, by time, and by whether the agent has stated a
+// fact, not by whether it is right.
+func (c *customer) changeMood(stated, again, late bool) {
 	for _, annoying := range []bool{again, late} {
 		if annoying {
 			c.mood++

@@ -34,7 +34,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Terminal
 	}
-	choice, err := e.kind.choose(opts)
+	choice, err := e.kind.chooseEpisode(opts)
 	if err != nil {
 		return episode.Result{}, err
 	}
@@ -45,17 +45,17 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if err != nil {
 		return episode.Result{}, &episode.InstanceError{Scenario: choice.scenario, Seed: opts.Seed, Err: err}
 	}
-	return e.begin(choice, drawn, opts), nil
+	return e.beginEpisode(choice, drawn, opts), nil
 }
 
-func (k *Kind) choose(opts episode.Options) (*choice, error) {
+func (k *Kind) chooseEpisode(opts episode.Options) (*choice, error) {
 	t, err := episode.ChooseTask(k.tasks, opts.Task, func(t *task) string { return t.Name })
 	if err != nil {
 		return nil, err
 	}
 	c := &choice{task: t, reader: k.reader, optima: &k.optima, library: &k.library, scenario: opts.Scenario}
 	if c.scenario == "" {
-		c.scenario = k.draw(t, opts.Seed)
+		c.scenario = k.drawScenario(t, opts.Seed)
 	}
 	for _, id := range k.ticketsOf(t, c.scenario) {
 		if s, ok := k.catalog.Ticket(id); ok {
@@ -68,7 +68,7 @@ func (k *Kind) choose(opts episode.Options) (*choice, error) {
 	return c, nil
 }
 
-func (k *Kind) draw(t *task, seed int64) string {
+func (k *Kind) drawScenario(t *task, seed int64) string {
 	if t.queue {
 		return k.queues[episode.DrawIndex(seed, len(k.queues))].ID
 	}
@@ -87,7 +87,7 @@ func (k *Kind) ticketsOf(t *task, scenario string) []string {
 	return k.queues[at].Tickets[:]
 }
 
-func (e *environment) begin(c *choice, drawn *[]*scenarios.DrawnTicket, opts episode.Options) episode.Result {
+func (e *environment) beginEpisode(c *choice, drawn *[]*scenarios.DrawnTicket, opts episode.Options) episode.Result {
 	begun := newState(c, *drawn, opts)
 	e.drawn, e.opts, e.state, e.unjudged, e.recalled = drawn, opts, begun, 0, nil
 	return episode.Result{Observation: begun.observation()}
@@ -107,15 +107,15 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	invalid, refused := errors.AsType[*episode.ActionError](err)
 	switch {
 	case refused:
-		next.refuse(invalid)
+		next.refuseAction(invalid)
 		err = nil
 	case err == nil:
-		err = next.apply(decoded)
+		err = next.applyAction(decoded)
 	}
 	var reward int64
 	var final *episode.Final
 	if err == nil {
-		reward, final, err = next.grade(ctx, e.judge())
+		reward, final, err = next.gradeStep(ctx, e.currentJudge())
 	}
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		if e.unjudged++; e.unjudged >= episode.MaxJudgeFailures {
@@ -125,7 +125,7 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if err != nil {
 		return episode.Result{}, err
 	}
-	if next.judged() > e.state.judged() {
+	if next.countJudged() > e.state.countJudged() {
 		e.unjudged = 0
 	}
 	e.state = next
@@ -152,9 +152,9 @@ func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
 	return final
 }
 
-// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
-// episode.
-func (s *state) refuse(err *episode.ActionError) {
+// refuseAction counts an action outside the schema, which costs no step. The last one allowed ends
+// the episode.
+func (s *state) refuseAction(err *episode.ActionError) {
 	s.invalid++
 	s.feedback = err.Error()
 	if s.invalid >= episode.MaxInvalidActions {
@@ -174,7 +174,7 @@ func (e *environment) Verdicts() ([]json.RawMessage, error) {
 	if e.state == nil {
 		return nil, nil
 	}
-	return e.state.verdicts()
+	return e.state.encodeVerdicts()
 }
 
 // Recall implements episode.Judged.
@@ -190,7 +190,7 @@ func (e *environment) Recall(verdicts []json.RawMessage) error {
 	return nil
 }
 
-func (e *environment) judge() grader.Judge {
+func (e *environment) currentJudge() grader.Judge {
 	if e.recalled == nil {
 		return e.kind.judge
 	}
@@ -228,7 +228,8 @@ func (e *environment) State() any {
 	}
 	return State{
 		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.Name,
-		TicketID: s.selected().id, Status: s.selected().status, Done: s.outcome != "", MaxSteps: s.task.MaxSteps,
+		TicketID: s.selectedTicket().id, Status: s.selectedTicket().status, Done: s.outcome != "",
+		MaxSteps:   s.task.MaxSteps,
 		RewardMode: s.mode, InvalidActions: s.invalid, Pressure: s.pressure, ClockMinutes: s.clock,
 	}
 }

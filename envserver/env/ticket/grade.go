@@ -46,20 +46,21 @@ func (s *state) weightedScore(t *ticketState, points int64) int64 {
 	if s.task.queue {
 		return queue.WeightedScore(t.ticket.Gold.Priority, points, t.answered)
 	}
-	return points * s.factor(t)
+	return points * s.replyFactor(t)
 }
 
-func (s *state) factor(t *ticketState) int64 {
-	if !s.timed() {
+func (s *state) replyFactor(t *ticketState) int64 {
+	if !s.isTimed() {
 		return queue.InTime
 	}
 	return queue.ReplyTimeFactor(t.ticket.Gold.Priority, t.answered)
 }
 
-// pay sets paid to the weighted score divided by the optimum, in milli-points, and returns the
-// increase as the reward, so that the rewards of an episode add up to its score despite rounding. A
-// schedule outside the documented ones can exceed the optimum, which counts as the optimum.
-func (s *state) pay(weighted int64) int64 {
+// payWeighted sets paid to the weighted score divided by the optimum, in milli-points, and returns
+// the increase as the reward, so that the rewards of an episode add up to its score despite
+// rounding. A schedule outside the documented ones can exceed the optimum, which counts as the
+// optimum.
+func (s *state) payWeighted(weighted int64) int64 {
 	most := s.optimum.WeightedScore
 	due := min((2*1000*weighted+most)/(2*most), 1000)
 	reward := due - s.paid
@@ -67,13 +68,13 @@ func (s *state) pay(weighted int64) int64 {
 	return reward
 }
 
-// grade returns the reward of a step and, if the episode has ended, its final figures. An error is
-// ctx's, an *episode.JudgeError, or the error of an invalid rubric.
-func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
-	if err := s.judge(ctx, judge); err != nil {
+// gradeStep returns the reward of a step and, if the episode has ended, its final figures. An error
+// is ctx's, an *episode.JudgeError, or the error of an invalid rubric.
+func (s *state) gradeStep(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
+	if err := s.judgeReplies(ctx, judge); err != nil {
 		return 0, nil, err
 	}
-	if s.outcome == "" && !s.dense() {
+	if s.outcome == "" && !s.isDense() {
 		return 0, nil, nil
 	}
 	parts := make([][]score.Dimension, len(s.tickets))
@@ -81,34 +82,36 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 	for i := range s.tickets {
 		t := &s.tickets[i]
 		var err error
-		if parts[i], err = s.parts(t); err != nil {
+		if parts[i], err = s.gradeParts(t); err != nil {
 			return 0, nil, err
 		}
-		if !s.withheld(t) {
+		if !s.withholdsRewards(t) {
 			weighted += s.weightedScore(t, sumEarned(parts[i]))
 		}
 	}
-	reward := s.pay(weighted)
+	reward := s.payWeighted(weighted)
 	if s.outcome == "" {
 		return reward, nil, nil
 	}
-	final, err := s.scored(parts)
+	final, err := s.makeFigures(parts)
 	return reward, final, err
 }
 
-// withheld reports whether a ticket's rewards are held back. If actions take minutes, rewards
-// depend on the true priority and would reveal it, so they are paid after both labels are set or
-// the ticket is closed.
-func (s *state) withheld(t *ticketState) bool { return s.timed() && !s.over(t) && !t.labelled() }
+// withholdsRewards reports whether a ticket's rewards are held back. If actions take minutes,
+// rewards depend on the true priority and would reveal it, so they are paid after both labels are
+// set or the ticket is closed.
+func (s *state) withholdsRewards(t *ticketState) bool {
+	return s.isTimed() && !s.isOver(t) && !t.isLabelled()
+}
 
-// over reports whether a ticket is closed, so that all of it is graded.
-func (s *state) over(t *ticketState) bool { return s.outcome != "" || !t.open() }
+// isOver reports whether a ticket is closed, so that all of it is graded.
+func (s *state) isOver(t *ticketState) bool { return s.outcome != "" || !t.isOpen() }
 
-// parts grades a ticket. An open ticket is graded only by its labels, because the actions that a
-// reply may mention are known only at the end.
-func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
+// gradeParts grades a ticket. An open ticket is graded only by its labels, because the actions that
+// a reply may mention are known only at the end.
+func (s *state) gradeParts(t *ticketState) ([]score.Dimension, error) {
 	rubric, verdict := tasks.TicketClassify, noReply
-	if s.over(t) {
+	if s.isOver(t) {
 		rubric = s.task.rubric
 	}
 	if t.verdict != nil {
@@ -117,9 +120,9 @@ func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	return grader.GradeTicket(&t.ticket.Served, rubric, t.decisions(), verdict)
 }
 
-// judge calls the judge for the replies of every closed ticket without a verdict, all within the
-// time of one judgement. A verdict without a score is a failure of the judge.
-func (s *state) judge(ctx context.Context, judge grader.Judge) error {
+// judgeReplies calls the judge for the replies of every closed ticket without a verdict, all within
+// the time of one judgement. A verdict without a score is a failure of the judge.
+func (s *state) judgeReplies(ctx context.Context, judge grader.Judge) error {
 	limited := ctx
 	if b, ok := judge.(grader.Bounded); ok && b.Timeout() > 0 {
 		var cancel context.CancelFunc
@@ -128,10 +131,10 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	}
 	for i := range s.tickets {
 		t := &s.tickets[i]
-		if !s.task.Replies || !s.over(t) || len(t.replies) == 0 || t.verdict != nil {
+		if !s.task.Replies || !s.isOver(t) || len(t.replies) == 0 || t.verdict != nil {
 			continue
 		}
-		judged, err := t.judged()
+		judged, err := t.makeCase()
 		var verdict grader.Verdict
 		if err == nil {
 			verdict, err = judge.Judge(limited, judged)
@@ -151,8 +154,8 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	return nil
 }
 
-// judged counts the tickets that were judged.
-func (s *state) judged() (count int) {
+// countJudged counts the tickets that were judged.
+func (s *state) countJudged() (count int) {
 	for i := range s.tickets {
 		if s.tickets[i].verdict != nil {
 			count++
@@ -166,13 +169,13 @@ func (s *state) final() *episode.Final {
 		Judge: s.task.scale}
 }
 
-// scored returns the final figures of an episode whose tickets earned the parts.
-func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
+// makeFigures returns the final figures of an episode whose tickets earned the parts.
+func (s *state) makeFigures(parts [][]score.Dimension) (*episode.Final, error) {
 	final := s.final()
 	final.Score = s.paid * score.One / 1000
-	final.Dimensions, final.Wrong = s.dimensions(parts), s.isWrong()
+	final.Dimensions, final.Wrong = s.averageParts(parts), s.isWrong()
 	var err error
-	final.Verdicts, err = s.verdicts()
+	final.Verdicts, err = s.encodeVerdicts()
 	return final, err
 }
 
@@ -188,7 +191,7 @@ func (s *state) isWrong() bool {
 		case !s.task.Replies || s.task.queue && !queue.IsPressing(priority):
 		case t.isMishandled():
 			return true
-		case t.verdict == nil || t.open():
+		case t.verdict == nil || t.isOpen():
 			left += queue.PriorityWeight(priority)
 		}
 	}
@@ -197,12 +200,12 @@ func (s *state) isWrong() bool {
 
 // isMishandled reports whether a ticket was closed by a wrong decision, or its reply is wrong.
 func (t *ticketState) isMishandled() bool {
-	return !t.open() && !grader.IsRightDecision(t.ticket.Gold, t.decisions()) ||
+	return !t.isOpen() && !grader.IsRightDecision(t.ticket.Gold, t.decisions()) ||
 		t.verdict != nil && !t.verdict.Right
 }
 
-// verdicts returns the JSON of each ticket's verdict.
-func (s *state) verdicts() (all []json.RawMessage, err error) {
+// encodeVerdicts returns the JSON of each ticket's verdict.
+func (s *state) encodeVerdicts() (all []json.RawMessage, err error) {
 	for i := range s.tickets {
 		t := &s.tickets[i]
 		if t.verdict == nil {
@@ -223,9 +226,9 @@ type ticketVerdict struct {
 	grader.Verdict
 }
 
-// dimensions returns the weighted means of the tickets' parts and, if actions take minutes, the
+// averageParts returns the weighted means of the tickets' parts and, if actions take minutes, the
 // timeliness.
-func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
+func (s *state) averageParts(parts [][]score.Dimension) []score.Dimension {
 	means := slices.Clone(parts[0])
 	for k := range means {
 		means[k].Earned = 0
@@ -242,9 +245,9 @@ func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
 		for k, part := range parts[i] {
 			means[k].Earned += weight * part.Earned
 		}
-		late.Earned += weight * (s.factor(t) - queue.TooLate)
+		late.Earned += weight * (s.replyFactor(t) - queue.TooLate)
 	}
-	if s.timed() {
+	if s.isTimed() {
 		late.Name, late.Offered = dimensionTimeliness, queue.InTime-queue.TooLate
 		means = append(means, late)
 	}

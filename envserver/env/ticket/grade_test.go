@@ -115,7 +115,7 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	_, last := play(t, e, `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."),
 		escalateFinance)
-	judged, err := e.state.tickets[0].judged()
+	judged, err := e.state.tickets[0].makeCase()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestTicketIsCompletedForReplies(t *testing.T) {
 			k := testKind(judgeFunc(goodJudge))
 			e := &environment{kind: k}
 			drawn := []*scenarios.DrawnTicket{broken}
-			e.begin(k.one("ticket-resolve"), &drawn, episode.Options{Seed: 7})
+			e.beginEpisode(k.one("ticket-resolve"), &drawn, episode.Options{Seed: 7})
 			play(t, e, classifyRight, `{"action_type":"search_knowledge_base","query":"refund"}`)
 			play(t, e, tc.before...)
 			if completed != 0 {

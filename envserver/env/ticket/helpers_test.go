@@ -107,7 +107,7 @@ func begin(e *environment, task string, tickets []*scenarios.Ticket, opts episod
 		drawn[i] = &scenarios.DrawnTicket{Served: t.Served,
 			Complete: func() (*scenarios.Ticket, error) { return t, nil }}
 	}
-	return e.begin(e.kind.one(task), &drawn, opts)
+	return e.beginEpisode(e.kind.one(task), &drawn, opts)
 }
 
 func step(t testing.TB, e *environment, action string) episode.Result {

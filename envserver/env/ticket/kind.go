@@ -35,7 +35,7 @@ type Kind struct {
 	catalog *scenarios.Catalog
 	queues  []queue.Queue
 	judge   grader.Judge
-	reader  teller
+	reader  messageReader
 	optima  queue.Optima
 	library library
 	// instances are the tickets of the current episodes.
@@ -64,7 +64,7 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
 	}
-	reader, ok := judge.(teller)
+	reader, ok := judge.(messageReader)
 	if !ok {
 		reader = offline.New()
 	}
@@ -153,7 +153,7 @@ func (k *Kind) Tasks() []score.Task {
 // choice is the task and the tickets that the options of a reset select.
 type choice struct {
 	task    *task
-	reader  teller
+	reader  messageReader
 	optima  *queue.Optima
 	library *library
 	// scenario is the id of a ticket or a queue.

@@ -64,7 +64,7 @@ func TestNothingServedTellsWhatIsRight(t *testing.T) {
 			for _, to := range with {
 				to.options.Scenario, to.options.Seed = s.ID, seed
 				env := resetTo(t, kind, to.options)
-				gold := env.state.selected().ticket.Gold
+				gold := env.state.selectedTicket().ticket.Gold
 				i.Right = rightOf(gold)
 				lookAt(t, env, to.name, i.Seen)
 			}
@@ -155,7 +155,7 @@ func lookAt(t *testing.T, env *environment, setting string, seen map[string]stri
 	observation, _ := leak.RoundTripJSON(t, first).(map[string]any)
 	delete(observation, "ticket_id") // follows from the seed alone
 	observation["customer_since"] = ""
-	if since := env.state.selected().ticket.Customer.Since; !since.IsZero() {
+	if since := env.state.selectedTicket().ticket.Customer.Since; !since.IsZero() {
 		observation["customer_since"] = int(first.Now.Sub(since) / (24 * time.Hour))
 	}
 	leak.AddSights(seen, setting+" observation", observation)
@@ -176,7 +176,7 @@ func lookAt(t *testing.T, env *environment, setting string, seen map[string]stri
 			continue
 		}
 		after, _ := result.Observation.(Observation)
-		seen[probe] = fmt.Sprint(result.Reward, shape(after, env.state.selected().id))
+		seen[probe] = fmt.Sprint(result.Reward, shape(after, env.state.selectedTicket().id))
 		seen[probe+".size"] = fmt.Sprint(len(testkit.EncodeJSON(after)) - before)
 	}
 }
@@ -229,7 +229,7 @@ func probes(s *state) map[string]string {
 	for _, team := range []string{"", "finance", "logistics", "security"} {
 		add("escalate "+team, map[string]string{"action_type": escalate, "team": team})
 	}
-	add("select", map[string]string{"action_type": selectTicket, "ticket_id": s.selected().id})
+	add("select", map[string]string{"action_type": selectTicket, "ticket_id": s.selectedTicket().id})
 	add("select none", map[string]string{"action_type": selectTicket, "ticket_id": "T"})
 	return out
 }

@@ -111,17 +111,17 @@ func (s State) WithSteps(steps int) any {
 }
 
 func (s *state) observation() Observation {
-	t := s.selected()
+	t := s.selectedTicket()
 	from, customer := t.ticket, t.ticket.Customer
 	o := Observation{
 		Task: s.task.Name, TicketID: t.id, Now: from.Now, CustomerName: customer.Name, Company: customer.Company,
 		CustomerSince: formatDate(customer.Since), AccountLevel: customer.AccountLevel, Language: from.Language,
 		Subject: from.Subject, Description: from.Description, Attachments: copyAttachments(from.Attachments),
 		ConversationHistory: slices.Clone(t.conversation), Status: t.status, Score: s.score(), Step: s.step,
-		MaxSteps: s.task.MaxSteps, AllowedActions: s.allowed(), Feedback: s.feedback,
-		KnowledgeBase: slices.Clone(s.found), CustomerMood: t.customer.feels(),
+		MaxSteps: s.task.MaxSteps, AllowedActions: s.allowedActions(), Feedback: s.feedback,
+		KnowledgeBase: slices.Clone(s.found), CustomerMood: t.customer.moodName(),
 	}
-	if s.timed() {
+	if s.isTimed() {
 		o.ClockMinutes = new(s.clock)
 	}
 	if s.task.queue {

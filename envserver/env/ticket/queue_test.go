@@ -452,7 +452,7 @@ func TestQueueSharesTheDeadline(t *testing.T) {
 	s := *e.state
 	s.tickets = slices.Clone(s.tickets)
 	s.outcome = score.Scored // the shift is over
-	if err := s.judge(t.Context(), judge); err != nil {
+	if err := s.judgeReplies(t.Context(), judge); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(judge.deadlines); n != 3 || judge.deadlines[0].IsZero() || !judge.deadlines[0].Equal(judge.deadlines[n-1]) {

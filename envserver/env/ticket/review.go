@@ -49,10 +49,10 @@ func ReviewTickets(env episode.Environment) []Reviewed {
 			whole = &scenarios.Ticket{Served: t.ticket.Served}
 		}
 		out[i] = Reviewed{ID: t.id, Ticket: whole, Decisions: t.decisions(), Rubric: s.task.rubric,
-			Replied: len(t.replies) > 0, Timed: s.timed(), Answered: t.answered, Factor: s.factor(t),
+			Replied: len(t.replies) > 0, Timed: s.isTimed(), Answered: t.answered, Factor: s.replyFactor(t),
 			Weight: 1, Best: s.optimum.WeightedScore}
 		if out[i].Stated = t.stated; out[i].Replied && err == nil {
-			told := e.kind.reader.TellTicket(whole, t.written(), t.stated)
+			told := e.kind.reader.TellTicket(whole, t.joinReplies(), t.stated)
 			out[i].Told = &told
 		}
 		if s.task.queue {

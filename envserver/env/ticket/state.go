@@ -27,7 +27,7 @@ type state struct {
 	mode               episode.RewardMode
 	// pressure makes every action take simulated minutes in a task without a clock.
 	pressure bool
-	reader   teller
+	reader   messageReader
 	library  *library
 
 	tickets []ticketState
@@ -87,41 +87,41 @@ func ticketID(key string, seed int64, place int) string {
 	return episode.OpaqueID("T", key, seed)
 }
 
-func (s *state) selected() *ticketState { return &s.tickets[s.at] }
+func (s *state) selectedTicket() *ticketState { return &s.tickets[s.at] }
 
-func (s *state) dense() bool { return s.mode == episode.Dense }
+func (s *state) isDense() bool { return s.mode == episode.Dense }
 
-// timed reports whether actions take simulated minutes.
-func (s *state) timed() bool { return s.pressure || s.task.queue }
+// isTimed reports whether actions take simulated minutes.
+func (s *state) isTimed() bool { return s.pressure || s.task.queue }
 
 func (s *state) minutesLeft() int { return queue.Minutes - s.clock }
 
-// allowed returns the actions that can still change something. The list is never changed.
-func (s *state) allowed() []string {
+// allowedActions returns the actions that can still change something. The list is never changed.
+func (s *state) allowedActions() []string {
 	if s.outcome != "" {
 		return []string{}
 	}
-	if !slices.ContainsFunc(s.task.actions, func(a string) bool { return !s.possible(a) }) {
+	if !slices.ContainsFunc(s.task.actions, func(a string) bool { return !s.isPossible(a) }) {
 		return s.task.actions
 	}
 	allowed := make([]string, 0, len(s.task.actions))
 	for _, a := range s.task.actions {
-		if s.possible(a) {
+		if s.isPossible(a) {
 			allowed = append(allowed, a)
 		}
 	}
 	return allowed
 }
 
-func (s *state) possible(action string) bool {
-	t := s.selected()
+func (s *state) isPossible(action string) bool {
+	t := s.selectedTicket()
 	switch {
 	case action == selectTicket:
-		return slices.ContainsFunc(s.tickets, func(other ticketState) bool { return other.open() && other.id != t.id })
-	case !t.open():
+		return slices.ContainsFunc(s.tickets, func(o ticketState) bool { return o.isOpen() && o.id != t.id })
+	case !t.isOpen():
 		return false
 	case action == classify:
-		return !s.dense() || !t.labelled()
+		return !s.isDense() || !t.isLabelled()
 	case action == respond && s.task.queue:
 		return s.minutesLeft() >= queue.Reply.Minutes()
 	case action == escalate && s.task.queue:
@@ -131,16 +131,16 @@ func (s *state) possible(action string) bool {
 	}
 }
 
-// apply plays an action of the schema. Every action uses a step, even if the rules refuse it. The
-// error is that of the customer's answer.
-func (s *state) apply(a episode.Action) error {
+// applyAction plays an action of the schema. Every action uses a step, even if the rules refuse it.
+// The error is that of the customer's answer.
+func (s *state) applyAction(a episode.Action) error {
 	s.step++
-	if refused := s.refusal(a); refused != "" {
+	if refused := s.explainRefusal(a); refused != "" {
 		s.feedback = "Nothing was done: " + refused
 	} else {
-		s.clock += s.minutes(a)
-		t := s.selected()
-		if err := s.play(a); err != nil {
+		s.clock += s.countMinutes(a)
+		t := s.selectedTicket()
+		if err := s.playAction(a); err != nil {
 			return err
 		}
 		if s.task.scale == offline.Name && a.Get("message") != "" && !facts.AnyStated(t.stated) {
@@ -161,32 +161,33 @@ func (s *state) apply(a episode.Action) error {
 	return nil
 }
 
-// refusal returns the reason why the rules don't permit an action, or "". A refused action takes no
-// minutes.
-func (s *state) refusal(a episode.Action) string {
-	t := s.selected()
+// explainRefusal returns the reason why the rules don't permit an action, or "". A refused action
+// takes no minutes.
+func (s *state) explainRefusal(a episode.Action) string {
+	t := s.selectedTicket()
 	switch {
 	case !slices.Contains(s.task.actions, a.Type):
-		return fmt.Sprintf("%s is no action of this task. Use one of: %s.", a.Type, strings.Join(s.allowed(), ", "))
+		return fmt.Sprintf("%s is no action of this task. Use one of: %s.", a.Type,
+			strings.Join(s.allowedActions(), ", "))
 	case a.Type == selectTicket:
-		if s.place(a.Get("ticket_id")) < 0 {
+		if s.findTicket(a.Get("ticket_id")) < 0 {
 			return "the queue has no ticket of this id."
 		}
 		return ""
-	case !t.open():
+	case !t.isOpen():
 		return fmt.Sprintf("ticket %s is %s. Select another one.", t.id, t.status)
-	case s.dense() && t.relabels(a):
+	case s.isDense() && t.repeatsLabel(a):
 		return "category and priority can be set once each, and what you sent is set already."
 	case s.task.queue && isEscalation(a) && s.slots == 0:
 		return "no escalation is left in this shift."
-	case s.task.queue && s.minutes(a) > s.minutesLeft():
-		return fmt.Sprintf("this takes %d minutes and %d are left.", s.minutes(a), s.minutesLeft())
+	case s.task.queue && s.countMinutes(a) > s.minutesLeft():
+		return fmt.Sprintf("this takes %d minutes and %d are left.", s.countMinutes(a), s.minutesLeft())
 	}
 	return ""
 }
 
-// relabels reports whether the action sets a label that is already set.
-func (t *ticketState) relabels(a episode.Action) bool {
+// repeatsLabel reports whether the action sets a label that is already set.
+func (t *ticketState) repeatsLabel(a episode.Action) bool {
 	return a.Get("category") != "" && t.category != "" || a.Get("priority") != "" && t.priority != ""
 }
 
@@ -194,9 +195,9 @@ func isEscalation(a episode.Action) bool { return a.Type == escalate || a.Get("d
 
 func isResolution(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
 
-// minutes adds up the minutes of the parts of an action.
-func (s *state) minutes(a episode.Action) int {
-	if !s.timed() {
+// countMinutes adds up the minutes of the parts of an action.
+func (s *state) countMinutes(a episode.Action) int {
+	if !s.isTimed() {
 		return 0
 	}
 	total := 0
@@ -214,52 +215,52 @@ func (s *state) minutes(a episode.Action) int {
 	return total
 }
 
-// place returns the index of the ticket with the id, or -1.
-func (s *state) place(id string) int {
+// findTicket returns the index of the ticket with the id, or -1.
+func (s *state) findTicket(id string) int {
 	return slices.IndexFunc(s.tickets, func(t ticketState) bool { return t.id == id })
 }
 
 func (s *state) allClosed() bool {
-	return !slices.ContainsFunc(s.tickets, func(t ticketState) bool { return t.open() })
+	return !slices.ContainsFunc(s.tickets, func(t ticketState) bool { return t.isOpen() })
 }
 
-func (s *state) play(a episode.Action) error {
-	t := s.selected()
+func (s *state) playAction(a episode.Action) error {
+	t := s.selectedTicket()
 	switch a.Type {
 	case classify:
-		s.classify(t, a)
+		s.setLabels(t, a)
 	case search:
-		s.search(t, a.Get("query"))
+		s.searchArticles(t, a.Get("query"))
 	case respond:
-		return s.respond(t, a)
+		return s.sendReply(t, a)
 	case resolve:
-		t.reply(a, s.clock)
-		s.end(t, statusResolved)
+		t.addReply(a, s.clock)
+		s.closeTicket(t, statusResolved)
 	case escalate:
-		t.reply(a, s.clock)
-		s.escalate(t, a.Get("team"))
+		t.addReply(a, s.clock)
+		s.handOver(t, a.Get("team"))
 	case submit:
-		s.submit(t, a)
+		s.submitAnswer(t, a)
 	case selectTicket:
-		s.at = s.place(a.Get("ticket_id"))
-		t = s.selected()
+		s.at = s.findTicket(a.Get("ticket_id"))
+		t = s.selectedTicket()
 		s.feedback = fmt.Sprintf("This is ticket %s, %s.", t.id, strings.ReplaceAll(t.status, "_", " "))
 	}
 	return nil
 }
 
-func (s *state) classify(t *ticketState, a episode.Action) {
-	t.label(a)
-	t.begin()
+func (s *state) setLabels(t *ticketState, a episode.Action) {
+	t.setLabels(a)
+	t.markInProgress()
 	const unset = "not set"
 	s.feedback = "Category: " + cmp.Or(t.category, unset) + ". Priority: " + cmp.Or(t.priority, unset) + "."
-	if !s.task.Replies && t.labelled() {
+	if !s.task.Replies && t.isLabelled() {
 		s.outcome = score.Scored
 	}
 }
 
-func (s *state) search(t *ticketState, query string) {
-	t.begin()
+func (s *state) searchArticles(t *ticketState, query string) {
+	t.markInProgress()
 	if t.pages == nil {
 		t.pages = s.library.listPages(t.ticket.Articles)
 	}
@@ -274,10 +275,10 @@ func (s *state) search(t *ticketState, query string) {
 	}
 }
 
-func (s *state) respond(t *ticketState, a episode.Action) error {
+func (s *state) sendReply(t *ticketState, a episode.Action) error {
 	first := t.answered == queue.Never
-	t.reply(a, s.clock)
-	answer, err := t.customer.answer(s.reader, t, first && s.timed() && s.clock > patience, s.dense())
+	t.addReply(a, s.clock)
+	answer, err := t.customer.answerMessage(s.reader, t, first && s.isTimed() && s.clock > patience, s.isDense())
 	if err != nil {
 		return err
 	}
@@ -286,15 +287,15 @@ func (s *state) respond(t *ticketState, a episode.Action) error {
 		s.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
 		return nil
 	}
-	t.say(Message{Role: "customer", Content: answer})
+	t.addMessage(Message{Role: "customer", Content: answer})
 	t.status = statusInProgress
 	s.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
 		"to end it."
 	return nil
 }
 
-// end closes a ticket; in a queue the episode continues with the others.
-func (s *state) end(t *ticketState, status string) {
+// closeTicket closes a ticket; in a queue the episode continues with the others.
+func (s *state) closeTicket(t *ticketState, status string) {
 	t.status = status
 	s.feedback = "The ticket is " + status + "."
 	if !s.task.queue {
@@ -302,15 +303,15 @@ func (s *state) end(t *ticketState, status string) {
 	}
 }
 
-func (s *state) escalate(t *ticketState, team string) {
+func (s *state) handOver(t *ticketState, team string) {
 	t.team = episode.TeamName(team)
 	s.slots--
-	s.end(t, statusEscalated)
+	s.closeTicket(t, statusEscalated)
 }
 
-func (s *state) submit(t *ticketState, a episode.Action) {
-	t.label(a)
-	t.begin()
+func (s *state) submitAnswer(t *ticketState, a episode.Action) {
+	t.setLabels(a)
+	t.markInProgress()
 	s.feedback = "Your answer was taken."
 	if !s.task.queue {
 		s.outcome = score.Scored
@@ -318,12 +319,12 @@ func (s *state) submit(t *ticketState, a episode.Action) {
 	if !s.task.Replies {
 		return
 	}
-	t.reply(a, s.clock)
+	t.addReply(a, s.clock)
 	switch {
 	case isResolution(a):
-		s.end(t, statusResolved)
+		s.closeTicket(t, statusResolved)
 	case isEscalation(a):
-		s.escalate(t, a.Get("team"))
+		s.handOver(t, a.Get("team"))
 	case s.task.queue:
 		s.feedback = "Your answer was taken; the ticket stays open, for you did not decide to resolve or to " +
 			"escalate it."

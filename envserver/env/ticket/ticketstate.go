@@ -54,48 +54,49 @@ func newTicketState(ticket *scenarios.DrawnTicket, id string) ticketState {
 	return t
 }
 
-// open reports whether the agent may still act on the ticket.
-func (t *ticketState) open() bool { return t.status != statusResolved && t.status != statusEscalated }
+// isOpen reports whether the agent may still act on the ticket.
+func (t *ticketState) isOpen() bool { return t.status != statusResolved && t.status != statusEscalated }
 
-// begin marks an open ticket as in progress; a ticket that waits for the customer stays pending.
-func (t *ticketState) begin() {
+// markInProgress marks an open ticket as in progress; a ticket that waits for the customer stays
+// pending.
+func (t *ticketState) markInProgress() {
 	if t.status == statusOpen {
 		t.status = statusInProgress
 	}
 }
 
-func (t *ticketState) labelled() bool { return t.category != "" && t.priority != "" }
+func (t *ticketState) isLabelled() bool { return t.category != "" && t.priority != "" }
 
-func (t *ticketState) label(a episode.Action) {
+func (t *ticketState) setLabels(a episode.Action) {
 	t.category = cmp.Or(a.Get("category"), t.category)
 	t.priority = cmp.Or(a.Get("priority"), t.priority)
 }
 
-// say adds a message to the conversation. It copies the conversation, which forks of the episode
-// share.
-func (t *ticketState) say(m Message) { t.conversation = append(slices.Clip(t.conversation), m) }
+// addMessage adds a message to the conversation. It copies the conversation, which forks of the
+// episode share.
+func (t *ticketState) addMessage(m Message) { t.conversation = append(slices.Clip(t.conversation), m) }
 
-// reply sends the action's message to the customer, if there is one, and keeps the facts stated.
-func (t *ticketState) reply(a episode.Action, clock int) {
+// addReply sends the action's message to the customer, if there is one, and keeps the facts stated.
+func (t *ticketState) addReply(a episode.Action, clock int) {
 	t.stated = facts.Join(t.stated, a.Facts())
 	message := a.Get("message")
 	if message == "" {
 		return
 	}
 	t.replies = append(slices.Clip(t.replies), message)
-	t.say(Message{Role: "agent", Content: message, Facts: a.Facts()})
+	t.addMessage(Message{Role: "agent", Content: message, Facts: a.Facts()})
 	if t.answered == queue.Never {
 		t.answered = clock
 	}
 }
 
-func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") }
+func (t *ticketState) joinReplies() string { return strings.Join(t.replies, "\n\n") }
 
-// judged returns the case for the judge. It contains every reply, because a promise in an earlier
+// makeCase returns the case for the judge. It contains every reply, because a promise in an earlier
 // reply remains valid.
-func (t *ticketState) judged() (grader.Case, error) {
+func (t *ticketState) makeCase() (grader.Case, error) {
 	whole, err := t.ticket.Complete()
-	return grader.Case{Ticket: whole, Reply: t.written(), Stated: t.stated,
+	return grader.Case{Ticket: whole, Reply: t.joinReplies(), Stated: t.stated,
 		Actions: grader.Actions{Ending: t.ending(), Team: t.team}}, err
 }
 

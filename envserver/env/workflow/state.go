@@ -455,7 +455,7 @@ func (s *state) makeFinal() (*episode.Final, error) {
 		return &episode.Final{Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category,
 			Outcome: s.outcome, Judge: s.scale, Cause: s.cause, Detail: s.detail}, nil
 	}
-	verdict, err := encodeDocument(s.verdict())
+	verdict, err := encodeDocument(s.explainPoints())
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,10 @@ package workflow
 
 import "github.com/csenv/csenv/envserver/grader"
 
-// verdict explains the points of an ended episode by what was done: the required steps that were,
-// the resolution, and each penalty. It doesn't say what else would have been right, because the
-// same seed can be played again.
-func (s *state) verdict() grader.Verdict {
+// explainPoints explains the points of an ended episode by what was done: the required steps that
+// were, the resolution, and each penalty. It doesn't say what else would have been right, because
+// the same seed can be played again.
+func (s *state) explainPoints() grader.Verdict {
 	v := grader.Verdict{Judge: s.scale, Status: grader.StatusOK, PreGate: s.earnedResolution,
 		PostGate: s.earnedResolution, Right: s.isRight()}
 	if s.told != nil {

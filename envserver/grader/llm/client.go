@@ -57,11 +57,11 @@ func (c *client) complete(ctx context.Context, build func(lacks endpoint.Feature
 			c.metrics.retries.WithLabelValues(e.Class.String()).Inc()
 		}
 	})
-	return text, p, classifyError(ctx, err)
+	return text, p, wrapFailure(ctx, err)
 }
 
-// classifyError wraps a call's error with its cause.
-func classifyError(ctx context.Context, err error) error {
+// wrapFailure wraps a call's error with its cause.
+func wrapFailure(ctx context.Context, err error) error {
 	class := endpoint.ClassOf(err)
 	switch {
 	case err == nil, ctx.Err() != nil:

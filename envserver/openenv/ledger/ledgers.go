@@ -38,9 +38,9 @@ type Key struct {
 type Ledgers struct {
 	scenarioDigest, graderVersion, judge string
 	secrets                              *poolkey.Secrets
-	// catalogue has the sorted ids of all scenarios, plannedOnly refuses runs without a plan.
-	catalogue   []string
-	plannedOnly bool
+	// catalogue has the sorted ids of all scenarios, runsOnly refuses runs without a plan.
+	catalogue []string
+	runsOnly  bool
 
 	mu    sync.Mutex
 	byKey map[Key]*ShardLedger
@@ -83,10 +83,10 @@ type ShardLedger struct {
 }
 
 // New makes the ledgers of an environment. Only runs with the secrets' credential may use them, and
-// with plannedOnly only the shards of a plan.
-func New(kind episode.Kind, secrets *poolkey.Secrets, plannedOnly bool) *Ledgers {
+// with runsOnly only the shards of a plan.
+func New(kind episode.Kind, secrets *poolkey.Secrets, runsOnly bool) *Ledgers {
 	return &Ledgers{
-		secrets: secrets, catalogue: listScenarios(kind), plannedOnly: plannedOnly,
+		secrets: secrets, catalogue: listScenarios(kind), runsOnly: runsOnly,
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
 		byKey: map[Key]*ShardLedger{}, runs: map[string]*run{}, shares: map[string]*share{},
 		parcels: map[Key]Parcel{},
@@ -139,7 +139,7 @@ func (s *Ledgers) Admit(run, credential string) (poolkey.Grant, error) {
 	switch {
 	case !admitted:
 		return grant, ErrCredential
-	case grant.Plan == "" && s.plannedOnly:
+	case grant.Plan == "" && s.runsOnly:
 		return grant, errOldCredential
 	}
 	return grant, nil
@@ -160,24 +160,24 @@ func (s *Ledgers) Open(tag protocol.RunTag, planned score.PlannedEpisode) (*Shar
 	if grant.Plan != "" && (r == nil || r.fingerprint != grant.Plan) {
 		return nil, ErrNoPlan
 	}
-	if err := r.admits(planned, tag.Shard); err != nil {
+	if err := r.checkEpisode(planned, tag.Shard); err != nil {
 		return nil, err
 	}
-	if !r.plays(tag.Shard) {
+	if !r.playsShard(tag.Shard) {
 		return nil, ErrNoPlan
 	}
 	if r != nil && tag.Turn != 0 && tag.Turn != r.holds[tag.Shard].turn {
 		return nil, errSuperseded
 	}
-	l, err := s.open(tag, r)
+	l, err := s.openLedger(tag, r)
 	if err == nil && l.isLost(planned.Index) {
 		return nil, ErrEnded
 	}
 	return l, err
 }
 
-// open returns the ledger of a tag, which it makes on first use. The run is nil if it is new.
-func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
+// openLedger returns the ledger of a tag, which it makes on first use. The run is nil if it is new.
+func (s *Ledgers) openLedger(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 	key := Key{tag.Run, tag.Shard}
 	l := s.byKey[key]
 	if l == nil {
@@ -185,20 +185,20 @@ func (s *Ledgers) open(tag protocol.RunTag, r *run) (*ShardLedger, error) {
 		if !s.makeRoom(l.run) {
 			return nil, ErrFull
 		}
-		s.put(l)
+		s.putLedger(l)
 	}
-	return l, l.accept(tag)
+	return l, l.acceptTag(tag)
 }
 
-// put stores a ledger that has no place.
-func (s *Ledgers) put(l *ShardLedger) {
+// putLedger stores a ledger that has no place.
+func (s *Ledgers) putLedger(l *ShardLedger) {
 	if s.runs[l.key.Run] == nil {
-		s.keep(l.key.Run, l.run) // it was forgotten while the episode of a session was played, or is new
+		s.storeRun(l.key.Run, l.run) // it was forgotten while the episode of a session was played, or is new
 	}
 	l.run.share = s.shareOf(l.run.share.namespace)
 	s.byKey[l.key] = l
-	s.charge(l.run.share, 1, 0)
-	s.touch(l)
+	s.chargeShare(l.run.share, 1, 0)
+	s.touchLedger(l)
 }
 
 func (s *Ledgers) newLedger(tag protocol.RunTag, r *run) *ShardLedger {
@@ -212,10 +212,10 @@ func (s *Ledgers) newLedger(tag protocol.RunTag, r *run) *ShardLedger {
 		}}
 }
 
-func (l *ShardLedger) accept(tag protocol.RunTag) error {
+func (l *ShardLedger) acceptTag(tag protocol.RunTag) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.store.touch(l)
+	l.store.touchLedger(l)
 	if tag.PassScore != l.sums.PassScore {
 		return fmt.Errorf("run %s, shard %d has pass_score %d, not %d: send the same pass_score with all its episodes",
 			tag.Run, tag.Shard, l.sums.PassScore, tag.PassScore)
@@ -226,8 +226,8 @@ func (l *ShardLedger) accept(tag protocol.RunTag) error {
 	return nil
 }
 
-// counts reports whether an episode is in the sums.
-func (l *ShardLedger) counts(index int64) bool {
+// hasCounted reports whether an episode is in the sums.
+func (l *ShardLedger) hasCounted(index int64) bool {
 	if l.run.plan == nil {
 		_, ended := l.ended[index]
 		return ended
@@ -241,8 +241,8 @@ func (l *ShardLedger) isLost(index int64) bool {
 	return lost
 }
 
-// add adds an episode to the sums, which don't contain it yet.
-func (l *ShardLedger) add(planned score.PlannedEpisode, e score.Episode) error {
+// addEpisode adds an episode to the sums, which don't contain it yet.
+func (l *ShardLedger) addEpisode(planned score.PlannedEpisode, e score.Episode) error {
 	if err := l.sums.Add(planned, e); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (l *ShardLedger) listCounted() (counted score.IndexSet) {
 		return counted
 	}
 	for index := range l.run.plan.Indexes(l.key.Shard) {
-		if l.counts(index) {
+		if l.hasCounted(index) {
 			counted.Add(index)
 		}
 	}
@@ -295,7 +295,7 @@ func (s *Ledgers) makeRoom(own *run) bool {
 	if victim.use == needed && (victim.run == own || most <= mine+1) {
 		return false
 	}
-	s.forget(victim)
+	s.deleteLedger(victim)
 	return true
 }
 
@@ -307,46 +307,46 @@ func (s *Ledgers) Expire(now time.Time) {
 	for _, l := range s.byKey {
 		switch idle := now.Sub(l.touched); {
 		case idle >= ledgerTTL && l.run.plan == nil:
-			s.forget(l)
+			s.deleteLedger(l)
 		case idle >= ledgerIdle && l.use == needed:
 			l.use = abandoned
-			s.reorder(l)
+			s.reorderLedger(l)
 		}
 	}
 }
 
-func (s *Ledgers) forget(l *ShardLedger) {
+func (s *Ledgers) deleteLedger(l *ShardLedger) {
 	delete(s.byKey, l.key)
-	s.charge(l.run.share, -1, 0)
-	s.mark(l, false)
+	s.chargeShare(l.run.share, -1, 0)
+	s.markUnread(l, false)
 	if len(l.run.ledgers) == 0 && l.run.plan == nil {
 		delete(s.runs, l.key.Run)
 	}
 }
 
-// mark records whether a ledger has changed since it was fetched.
-func (s *Ledgers) mark(l *ShardLedger, unread bool) {
+// markUnread records whether a ledger has changed since it was fetched.
+func (s *Ledgers) markUnread(l *ShardLedger, unread bool) {
 	if unread && !l.unread {
 		s.unread++
 	} else if l.unread && !unread {
 		s.unread--
 	}
 	l.unread = unread
-	s.rank(l)
+	s.rankLedger(l)
 	if s.drained != nil && s.unread == 0 {
 		close(s.drained)
 		s.drained = nil
 	}
 }
 
-// touch records that a ledger is used.
-func (s *Ledgers) touch(l *ShardLedger) {
-	l.stamp()
-	s.rank(l)
+// touchLedger records that a ledger is used.
+func (s *Ledgers) touchLedger(l *ShardLedger) {
+	l.stampUse()
+	s.rankLedger(l)
 }
 
-// stamp notes when a ledger is used. It has to be ranked then.
-func (l *ShardLedger) stamp() {
+// stampUse notes when a ledger is used. It has to be ranked then.
+func (l *ShardLedger) stampUse() {
 	l.touched = time.Now()
 	l.run.touched = l.touched
 }
@@ -358,7 +358,7 @@ func (l *ShardLedger) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sums.Opened++
-	l.store.touch(l)
+	l.store.touchLedger(l)
 	l.run.opened++
 }
 
@@ -369,37 +369,37 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 	s := l.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = s.current(l)
+	l = s.currentLedger(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer func() { l.stamp(); s.mark(l, true) }()
+	defer func() { l.stampUse(); s.markUnread(l, true) }()
 	if e.Outcome == score.Errored {
 		l.run.errored++
 		s.errored++
 		return nil, nil
 	}
-	if l.counts(planned.Index) || l.isLost(planned.Index) || !l.run.plays(l.key.Shard) {
+	if l.hasCounted(planned.Index) || l.isLost(planned.Index) || !l.run.playsShard(l.key.Shard) {
 		l.sums.Replayed++
 		s.replayed++
 		return nil, ErrEnded
 	}
-	if err := l.add(planned, e); err != nil {
+	if err := l.addEpisode(planned, e); err != nil {
 		return nil, err
 	}
-	l.run.count(e)
+	l.run.countEpisode(e)
 	s.counted++
 	// A receipt only repeats members of the sums that never change.
 	return new(l.sums.Receipt(planned, e)), nil
 }
 
-// current returns the ledger that has the place of l, which may have been deleted while an episode
-// was played. Then it puts l back, or counts the episode as opened in the one made since.
-func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
+// currentLedger returns the ledger that has the place of l, which may have been deleted while an
+// episode was played. Then it puts l back, or counts the episode as opened in the one made since.
+func (s *Ledgers) currentLedger(l *ShardLedger) *ShardLedger {
 	now := s.byKey[l.key]
 	switch {
 	case now == nil:
 		s.makeRoom(l.run) // without room, the table exceeds its bound by a session's ledger
-		s.put(l)
+		s.putLedger(l)
 		return l
 	case now != l:
 		now.mu.Lock()
@@ -412,20 +412,20 @@ func (s *Ledgers) current(l *ShardLedger) *ShardLedger {
 // ErrNoLedger means that no episode of the shard was begun here, or its ledger has expired.
 var ErrNoLedger = errors.New("no episode of this run and shard was played here")
 
-// find returns a ledger that is used, nil for none.
-func (s *Ledgers) find(key Key) *ShardLedger {
+// findLedger returns a ledger that is used, nil for none.
+func (s *Ledgers) findLedger(key Key) *ShardLedger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.byKey[key]
 	if l != nil {
-		s.touch(l)
+		s.touchLedger(l)
 	}
 	return l
 }
 
 // Sign signs the current state of a ledger.
 func (s *Ledgers) Sign(key Key, private ed25519.PrivateKey) (score.SignedLedger, error) {
-	l := s.find(key)
+	l := s.findLedger(key)
 	if l == nil {
 		return score.SignedLedger{}, ErrNoLedger
 	}
@@ -440,7 +440,7 @@ func (s *Ledgers) Fetched(key Key) {
 	defer s.mu.Unlock()
 	s.reads++
 	if l := s.byKey[key]; l != nil {
-		s.mark(l, false)
+		s.markUnread(l, false)
 	}
 }
 

@@ -373,7 +373,7 @@ func TestIdleRunsWithLedgersMakeRoom(t *testing.T) {
 		if err := begin("first"); err != nil {
 			t.Fatal(err)
 		}
-		store.charge(store.runs["first"].share, 0, maxRemembered/2-store.remembered) // as if it were a large one
+		store.chargeShare(store.runs["first"].share, 0, maxRemembered/2-store.remembered) // as if it were a large one
 		if err := begin("second"); !errors.Is(err, ErrFull) {
 			t.Errorf("beyond the bound: %v", err)
 		}
@@ -480,15 +480,15 @@ func TestShardsWaitForSilentPeers(t *testing.T) {
 		}
 		for _, after := range []time.Duration{0, silentPatience / 2, silentPatience/2 - 1} {
 			elapse(after)
-			if err := begin(true); !errors.Is(err, ErrSilent) || store.runs["run"].plays(0) {
+			if err := begin(true); !errors.Is(err, ErrSilent) || store.runs["run"].playsShard(0) {
 				t.Errorf("the shard is played, %v", err)
 			}
 		}
 		elapse(1)
-		if err := begin(true); err != nil || !store.runs["run"].plays(0) {
+		if err := begin(true); err != nil || !store.runs["run"].playsShard(0) {
 			t.Errorf("the peer doesn't come back: %v", err)
 		}
-		if err := begin(true); err != nil || !store.runs["run"].plays(0) {
+		if err := begin(true); err != nil || !store.runs["run"].playsShard(0) {
 			t.Errorf("the server no longer plays its shard: %v", err)
 		}
 		key.Shard = 1

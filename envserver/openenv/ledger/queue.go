@@ -19,8 +19,8 @@ const (
 	needed
 )
 
-// rank says how useful a ledger is after it was used or has changed.
-func (s *Ledgers) rank(l *ShardLedger) {
+// rankLedger says how useful a ledger is after it was used or has changed.
+func (s *Ledgers) rankLedger(l *ShardLedger) {
 	switch {
 	case l.sums.Scored+l.sums.Failed == 0:
 		l.use = empty
@@ -29,16 +29,16 @@ func (s *Ledgers) rank(l *ShardLedger) {
 	default:
 		l.use = needed
 	}
-	s.reorder(l)
+	s.reorderLedger(l)
 }
 
-// reorder gives a ledger, its run and their share their places in the order in which ledgers are
-// deleted (see makeRoom), after one of them has changed.
-func (s *Ledgers) reorder(l *ShardLedger) {
-	l.run.ledgers.put(l, s.byKey[l.key] == l)
+// reorderLedger gives a ledger, its run and their share their places in the order in which ledgers
+// are deleted (see makeRoom), after one of them has changed.
+func (s *Ledgers) reorderLedger(l *ShardLedger) {
+	l.run.ledgers.putMember(l, s.byKey[l.key] == l)
 	of := l.run.share
-	of.runs.put(l.run, len(l.run.ledgers) > 0)
-	s.order.put(of, len(of.runs) > 0)
+	of.runs.putMember(l.run, len(l.run.ledgers) > 0)
+	s.order.putMember(of, len(of.runs) > 0)
 }
 
 func (l *ShardLedger) at() *int { return &l.place }
@@ -71,8 +71,8 @@ type member[T any] interface {
 	at() *int
 }
 
-// put gives a member its place after a change, or removes it.
-func (q *queue[T]) put(m T, belongs bool) {
+// putMember gives a member its place after a change, or removes it.
+func (q *queue[T]) putMember(m T, belongs bool) {
 	at := *m.at()
 	switch in := at < len(*q) && (*q)[at] == m; {
 	case in && belongs:

@@ -24,9 +24,9 @@ func TestOrderOfDeletion(t *testing.T) {
 			namespace := rapid.IntRange(0, 3).Draw(t, "namespace")
 			id := fmt.Sprintf("%d-%d", namespace, rapid.IntRange(0, 3).Draw(t, "run"))
 			if store.runs[id] == nil {
-				store.keep(id, &run{share: store.shareOf(fmt.Sprint(namespace))})
+				store.storeRun(id, &run{share: store.shareOf(fmt.Sprint(namespace))})
 			}
-			l, err := store.open(protocol.RunTag{Run: id, Shard: rapid.IntRange(0, 3).Draw(t, "shard")}, store.runs[id])
+			l, err := store.openLedger(protocol.RunTag{Run: id, Shard: rapid.IntRange(0, 3).Draw(t, "shard")}, store.runs[id])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,18 +37,18 @@ func TestOrderOfDeletion(t *testing.T) {
 			case 1:
 				store.Fetched(l.key)
 			case 2:
-				store.forget(l)
+				store.deleteLedger(l)
 			case 3:
-				store.forget(store.order[0].runs[0].ledgers[0])
+				store.deleteLedger(store.order[0].runs[0].ledgers[0])
 			case 4:
 				l.touched = now.Add(-ledgerIdle)
-				store.reorder(l)
+				store.reorderLedger(l)
 				store.Expire(now)
 			}
 			checkOrder(t, store)
 		}
 		for len(store.order) > 0 {
-			store.forget(store.order[0].runs[0].ledgers[0])
+			store.deleteLedger(store.order[0].runs[0].ledgers[0])
 			checkOrder(t, store)
 		}
 		if len(store.shares) > 0 || len(store.runs) > 0 || store.remembered != 0 || store.unread != 0 {

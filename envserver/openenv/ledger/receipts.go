@@ -23,7 +23,7 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 	if err := r.checkReceipts(tag.Shard, receipts); err != nil {
 		return protocol.ReceiptsAnswer{}, err
 	}
-	if !r.plays(tag.Shard) {
+	if !r.playsShard(tag.Shard) {
 		return protocol.ReceiptsAnswer{}, ErrNoPlan
 	}
 	key := Key{tag.Run, tag.Shard}
@@ -39,7 +39,7 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 		l = s.newLedger(tag, r)
 	}
 	if opens || len(receipts) > 0 {
-		if err := l.accept(tag); err != nil {
+		if err := l.acceptTag(tag); err != nil {
 			return protocol.ReceiptsAnswer{}, err
 		}
 	}
@@ -48,11 +48,11 @@ func (s *Ledgers) AddReceipts(tag protocol.RunTag, plan string, opens bool,
 	}
 	answer, err := l.addReceipts(receipts)
 	if fresh && err == nil {
-		s.put(l)
+		s.putLedger(l)
 	}
 	if answer.Taken > 0 && s.byKey[key] == l {
 		s.counted += int64(answer.Taken)
-		s.mark(l, true)
+		s.markUnread(l, true)
 	}
 	return answer, err
 }
@@ -86,10 +86,10 @@ func (l *ShardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAn
 	}
 	var answer protocol.ReceiptsAnswer
 	for _, r := range receipts {
-		if l.counts(r.Planned.Index) {
+		if l.hasCounted(r.Planned.Index) {
 			continue
 		}
-		if err := l.add(r.Planned, r.Episode); err != nil {
+		if err := l.addEpisode(r.Planned, r.Episode); err != nil {
 			return answer, err
 		}
 		l.sums.Opened++

@@ -89,16 +89,16 @@ type SegmentRecorder struct {
 func (s *Rollouts) Open(tag string) (SegmentRecorder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.find(tag)
+	_, err := s.openTag(tag)
 	return SegmentRecorder{s, tag}, err
 }
 
-// find returns a tag's rollouts, which it makes on first use.
-func (s *Rollouts) find(tag string) (*tagged, error) {
+// openTag returns a tag's rollouts, which it makes on first use.
+func (s *Rollouts) openTag(tag string) (*tagged, error) {
 	now := time.Now()
 	r := s.byTag[tag]
 	if r == nil {
-		if len(s.byTag) >= maxTags && !s.evict(now) && !s.evictShare(now, namespaceOf(tag)) {
+		if len(s.byTag) >= maxTags && !s.evictUncollected(now) && !s.evictShare(now, namespaceOf(tag)) {
 			return nil, fmt.Errorf("this server has the maximum of %d collected tags: tag episodes with fewer runs "+
 				"at a time", maxTags)
 		}
@@ -109,18 +109,19 @@ func (s *Rollouts) find(tag string) (*tagged, error) {
 	return r, nil
 }
 
-// evict deletes the first of the tags that are not collected. It reports false if there is none.
-func (s *Rollouts) evict(now time.Time) bool {
+// evictUncollected deletes the first of the tags that are not collected. It reports false if there
+// is none.
+func (s *Rollouts) evictUncollected(now time.Time) bool {
 	first := ""
 	for tag, r := range s.byTag {
-		if !r.collected(now) && (first == "" || r.goesBefore(s.byTag[first])) {
+		if !r.isCollected(now) && (first == "" || r.goesBefore(s.byTag[first])) {
 			first = tag
 		}
 	}
 	if first == "" {
 		return false
 	}
-	s.forget(first)
+	s.deleteTag(first)
 	return true
 }
 
@@ -129,13 +130,13 @@ func (s *Rollouts) evict(now time.Time) bool {
 func (s *Rollouts) evictShare(now time.Time, forNamespace string) bool {
 	counts := map[string]int{}
 	for tag, r := range s.byTag {
-		if r.collected(now) {
+		if r.isCollected(now) {
 			counts[namespaceOf(tag)]++
 		}
 	}
 	giver, first := findGiver(counts, forNamespace), ""
 	for tag, r := range s.byTag {
-		if giver != forNamespace && r.collected(now) && namespaceOf(tag) == giver &&
+		if giver != forNamespace && r.isCollected(now) && namespaceOf(tag) == giver &&
 			(first == "" || r.touched.Before(s.byTag[first].touched)) {
 			first = tag
 		}
@@ -143,7 +144,7 @@ func (s *Rollouts) evictShare(now time.Time, forNamespace string) bool {
 	if first == "" {
 		return false
 	}
-	s.forget(first)
+	s.deleteTag(first)
 	return true
 }
 
@@ -182,12 +183,12 @@ func (s *Rollouts) Expire(now time.Time) {
 	defer s.mu.Unlock()
 	for tag, r := range s.byTag {
 		if now.Sub(r.touched) >= ledgerTTL {
-			s.forget(tag)
+			s.deleteTag(tag)
 		}
 	}
 }
 
-func (s *Rollouts) forget(tag string) {
+func (s *Rollouts) deleteTag(tag string) {
 	r := s.byTag[tag]
 	waiting := r.open.Remembered()
 	s.remembered -= waiting
@@ -198,13 +199,13 @@ func (s *Rollouts) forget(tag string) {
 	delete(s.byTag, tag)
 }
 
-// collected reports whether a run collects the tag's episodes.
-func (r *tagged) collected(now time.Time) bool {
+// isCollected reports whether a run collects the tag's episodes.
+func (r *tagged) isCollected(now time.Time) bool {
 	return r.run != "" && now.Sub(r.asked) < collectorSilence
 }
 
-// waits reports whether there are episodes for another segment.
-func (r *tagged) waits() bool { return !r.open.Empty() || r.dropped > 0 || r.forked > 0 }
+// hasWaiting reports whether there are episodes for another segment.
+func (r *tagged) hasWaiting() bool { return !r.open.Empty() || r.dropped > 0 || r.forked > 0 }
 
 // Begin does nothing, because trainers may abandon episodes.
 func (b SegmentRecorder) Begin() {}
@@ -214,7 +215,7 @@ func (b SegmentRecorder) Finish(planned score.PlannedEpisode, e score.Episode) (
 	s := b.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, err := s.find(b.tag)
+	r, err := s.openTag(b.tag)
 	if err != nil {
 		s.dropped++
 		return nil, err
@@ -251,7 +252,7 @@ func (b forkedRecorder) Finish(score.PlannedEpisode, score.Episode) (*score.Rece
 	s := b.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, err := s.find(b.tag)
+	r, err := s.openTag(b.tag)
 	if err == nil {
 		r.forked++
 		s.forked++
@@ -262,7 +263,7 @@ func (b forkedRecorder) Finish(score.PlannedEpisode, score.Episode) (*score.Rece
 // hasCapacity reports whether another episode of a tag can be kept. Tags that are collected evict
 // those that aren't.
 func (s *Rollouts) hasCapacity(r *tagged) bool {
-	for now := time.Now(); s.remembered >= maxUncollected && r.collected(now) && s.evict(now); {
+	for now := time.Now(); s.remembered >= maxUncollected && r.isCollected(now) && s.evictUncollected(now); {
 	}
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
@@ -292,9 +293,9 @@ func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) 
 		r.sealed = nil
 	}
 	r.asked = r.touched
-	if r.sealed == nil && r.waits() {
+	if r.sealed == nil && r.hasWaiting() {
 		var err error
-		if r.sealed, err = s.seal(r, request.PassScore); err != nil {
+		if r.sealed, err = s.sealSegment(r, request.PassScore); err != nil {
 			return score.Segment{}, err
 		}
 	}
@@ -304,8 +305,8 @@ func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) 
 	return *r.sealed, nil
 }
 
-// seal makes the next segment.
-func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
+// sealSegment makes the next segment.
+func (s *Rollouts) sealSegment(r *tagged, passScore int64) (*score.Segment, error) {
 	r.number++
 	identity := s.graded
 	identity.Run, identity.Shard = score.SegmentRun(r.run, s.pod, r.instance), int(r.number)
@@ -330,13 +331,13 @@ func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 	return segment, nil
 }
 
-// uncollected reports whether a collecting run has not acknowledged all episodes.
-func (s *Rollouts) uncollected() bool {
+// hasUncollected reports whether a collecting run has not acknowledged all episodes.
+func (s *Rollouts) hasUncollected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	for _, r := range s.byTag {
-		if r.collected(now) && (r.sealed != nil || r.waits()) {
+		if r.isCollected(now) && (r.sealed != nil || r.hasWaiting()) {
 			return true
 		}
 	}
@@ -346,7 +347,7 @@ func (s *Rollouts) uncollected() bool {
 // WaitDrained waits until the collecting runs have acknowledged all episodes or are silent, or the
 // context ends.
 func (s *Rollouts) WaitDrained(ctx context.Context) {
-	for s.uncollected() {
+	for s.hasUncollected() {
 		select {
 		case <-time.After(drainPoll):
 		case <-ctx.Done():

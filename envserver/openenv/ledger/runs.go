@@ -65,8 +65,8 @@ func (s *Ledgers) shareOf(namespace string) *share {
 	return &share{namespace: namespace}
 }
 
-// charge adds ledgers and bytes to a share, or takes them away.
-func (s *Ledgers) charge(of *share, ledgers int, bytes int64) {
+// chargeShare adds ledgers and bytes to a share, or takes them away.
+func (s *Ledgers) chargeShare(of *share, ledgers int, bytes int64) {
 	of.ledgers += ledgers
 	of.bytes += bytes
 	s.remembered += bytes
@@ -90,7 +90,7 @@ func (s *Ledgers) Turn(key Key) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[key.Run]
-	if r == nil || r.plan == nil || !r.plays(key.Shard) {
+	if r == nil || r.plan == nil || !r.playsShard(key.Shard) {
 		return 0
 	}
 	r.turns++
@@ -147,14 +147,14 @@ func (s *Ledgers) Plan(runID string, grant poolkey.Grant, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrGrading, err)
 	}
-	return s.remember(runID, grant.Namespace, &run{plan: outline, fingerprint: got,
+	return s.addPlannedRun(runID, grant.Namespace, &run{plan: outline, fingerprint: got,
 		ended: make(indexes, outline.Episodes()/64+1), holds: map[int]hold{}})
 }
 
-// remember adds a run of a namespace with a plan, for which it forgets idle ones, those of the
+// addPlannedRun adds a run of a namespace with a plan, for which it forgets idle ones, those of the
 // namespace that takes most first. It returns ErrFull without room. A namespace may have half of
 // what the others leave, so that there is room for another one, whatever the others take.
-func (s *Ledgers) remember(id, namespace string, r *run) error {
+func (s *Ledgers) addPlannedRun(id, namespace string, r *run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs[id] != nil {
@@ -163,7 +163,7 @@ func (s *Ledgers) remember(id, namespace string, r *run) error {
 	r.touched, r.share = time.Now(), s.shareOf(namespace)
 	for {
 		if free := maxRemembered - (s.remembered - r.share.bytes); r.share.bytes+r.bytes() <= free/2 {
-			s.keep(id, r)
+			s.storeRun(id, r)
 			return nil
 		}
 		idle := ""
@@ -181,20 +181,20 @@ func (s *Ledgers) remember(id, namespace string, r *run) error {
 	}
 }
 
-// keep stores a run that isn't stored.
-func (s *Ledgers) keep(id string, r *run) {
+// storeRun stores a run that isn't stored.
+func (s *Ledgers) storeRun(id string, r *run) {
 	s.runs[id] = r
 	r.share = s.shareOf(r.share.namespace)
-	s.charge(r.share, 0, r.bytes())
+	s.chargeShare(r.share, 0, r.bytes())
 }
 
 // forgetRun deletes a run with a plan, and its ledgers.
 func (s *Ledgers) forgetRun(id string) {
 	r := s.runs[id]
 	for len(r.ledgers) > 0 {
-		s.forget(r.ledgers[0])
+		s.deleteLedger(r.ledgers[0])
 	}
-	s.charge(r.share, 0, -r.bytes())
+	s.chargeShare(r.share, 0, -r.bytes())
 	delete(s.runs, id)
 }
 
@@ -206,9 +206,9 @@ func (r *run) bytes() int64 {
 	return runBytes + int64(len(r.ended))*8 + r.plan.Bytes()
 }
 
-// admits returns an error unless an episode of a shard may be played: it is the plan's, and hasn't
-// ended. A run without a plan, nil for a new one, has any episode.
-func (r *run) admits(planned score.PlannedEpisode, shard int) error {
+// checkEpisode returns an error unless an episode of a shard may be played: it is the plan's, and
+// hasn't ended. A run without a plan, nil for a new one, has any episode.
+func (r *run) checkEpisode(planned score.PlannedEpisode, shard int) error {
 	if r == nil || r.plan == nil {
 		return nil
 	}
@@ -235,17 +235,17 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 	return ended
 }
 
-// plays reports whether the episodes of a shard are graded here: those of a planned run are graded
-// by the one server that has taken the shard over.
-func (r *run) plays(shard int) bool { return r == nil || r.plan == nil || r.holds[shard].plays }
+// playsShard reports whether the episodes of a shard are graded here: those of a planned run are
+// graded by the one server that has taken the shard over.
+func (r *run) playsShard(shard int) bool { return r == nil || r.plan == nil || r.holds[shard].plays }
 
 // hasEnded reports whether an episode has ended.
 func (r *run) hasEnded() bool {
 	return slices.ContainsFunc(r.ended, func(word uint64) bool { return word != 0 })
 }
 
-// count counts an episode that this server has graded.
-func (r *run) count(e score.Episode) {
+// countEpisode counts an episode that this server has graded.
+func (r *run) countEpisode(e score.Episode) {
 	if e.Outcome == score.Failed {
 		r.failed++
 	} else {

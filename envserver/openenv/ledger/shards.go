@@ -44,7 +44,7 @@ func (s *Ledgers) Has(key Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.byKey[key]
-	return l != nil && l.run.plays(key.Shard)
+	return l != nil && l.run.playsShard(key.Shard)
 }
 
 // Ask returns the number of an asking for a shard of a run, which TakeOver needs. A parcel of the
@@ -103,7 +103,7 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 		return state, err
 	}
 	state.Counted, state.Ledger, state.Used = l.listCounted(), &signed, l.used
-	s.mark(l, false)
+	s.markUnread(l, false)
 	return state, nil
 }
 
@@ -147,16 +147,16 @@ func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519
 		if err != nil {
 			return fmt.Errorf("verifying a peer's ledger: %w", err)
 		}
-		l, err := s.open(protocol.RunTag{Run: key.Run, Shard: key.Shard, PassScore: sums.PassScore}, r)
+		l, err := s.openLedger(protocol.RunTag{Run: key.Run, Shard: key.Shard, PassScore: sums.PassScore}, r)
 		if err != nil {
 			return err
 		}
-		if err := l.merge(sums, state.Counted); err != nil {
+		if err := l.mergeSums(sums, state.Counted); err != nil {
 			return err
 		}
 		l.used = l.used.Larger(state.Used)
 		if len(l.ended) > 0 || l.sums.Scored+l.sums.Failed > 0 {
-			s.mark(l, true)
+			s.markUnread(l, true)
 		}
 	}
 	l := s.byKey[key]
@@ -174,9 +174,9 @@ func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519
 	return nil
 }
 
-// merge takes over a peer's sums of the counted episodes, unless these overlap with the ledger's
-// own without including them.
-func (l *ShardLedger) merge(sums *score.Ledger, counted score.IndexSet) error {
+// mergeSums takes over a peer's sums of the counted episodes, unless these overlap with the
+// ledger's own without including them.
+func (l *ShardLedger) mergeSums(sums *score.Ledger, counted score.IndexSet) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.listCounted()

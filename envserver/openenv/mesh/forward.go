@@ -31,14 +31,14 @@ const (
 	forwardLost        = "lost"
 )
 
-// forward lets a peer answer the request. After errDeclined or errUnreachable nothing was done and
-// the client has no answer.
-func (m *Mesh) forward(w http.ResponseWriter, r *http.Request, t target, peer string) error {
+// forwardCall lets a peer answer the request. After errDeclined or errUnreachable nothing was done
+// and the client has no answer.
+func (m *Mesh) forwardCall(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	kind, run := forwardedRequest, m.forwardRequest
 	if websocket.IsWebSocketUpgrade(r) {
 		kind, run = forwardedSocket, m.forwardSocket
 	}
-	t.rewind(r)
+	t.rewindBody(r)
 	result := forwardDone
 	err := run(w, r, t, peer)
 	switch {
@@ -62,7 +62,7 @@ func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, 
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(),
 		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }}))
 	proxy := httputil.ReverseProxy{
-		Rewrite:       func(p *httputil.ProxyRequest) { m.address(p.Out, p.In, peer) },
+		Rewrite:       func(p *httputil.ProxyRequest) { m.addressRequest(p.Out, p.In, peer) },
 		Transport:     m.transport,
 		FlushInterval: -1, // send MCP events at once
 		ModifyResponse: func(response *http.Response) error {
@@ -88,8 +88,8 @@ func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, 
 	return failure
 }
 
-// address directs the request to the peer.
-func (m *Mesh) address(out, in *http.Request, peer string) {
+// addressRequest directs the request to the peer.
+func (m *Mesh) addressRequest(out, in *http.Request, peer string) {
 	out.URL.Scheme, out.URL.Host, out.Host = "http", peer, in.Host
 	out.Header.Set(protocol.DirectHeader, m.proof)
 	out.Header.Set(clientHeader, remoteHost(in))

@@ -41,7 +41,7 @@ func (m *Mesh) HandOver(ctx context.Context, client, checkpoint string) (id stri
 			break
 		}
 		var answer handedOver
-		answer, err = m.post(ctx, peer, handOverPath, handedOver{Client: client, Checkpoint: checkpoint})
+		answer, err = m.postEpisode(ctx, peer, handOverPath, handedOver{Client: client, Checkpoint: checkpoint})
 		if err == nil {
 			return answer.SessionID, nil
 		}
@@ -60,7 +60,7 @@ func (m *Mesh) SendAway(ctx context.Context) {
 	m.relaying.Range(func(session, peer any) bool {
 		sending.Go(func() error {
 			id, address := session.(string), peer.(string) //nolint:forcetypeassert // see keepRelay
-			if _, err := m.post(ctx, address, sendAwayPath, handedOver{SessionID: id}); err != nil {
+			if _, err := m.postEpisode(ctx, address, sendAwayPath, handedOver{SessionID: id}); err != nil {
 				m.host.Log.Warn("A relayed session was not sent away", "peer", address, "error", err)
 			}
 			return nil
@@ -70,9 +70,9 @@ func (m *Mesh) SendAway(ctx context.Context) {
 	_ = sending.Wait()
 }
 
-// post sends a request to a peer.
-func (m *Mesh) post(ctx context.Context, peer, path string, body handedOver) (answer handedOver, err error) {
-	got, err := m.send(ctx, peer, path, body, maxHandOver)
+// postEpisode sends a request to a peer.
+func (m *Mesh) postEpisode(ctx context.Context, peer, path string, body handedOver) (answer handedOver, err error) {
+	got, err := m.sendBody(ctx, peer, path, body, maxHandOver)
 	if err == nil {
 		err = json.Unmarshal(got, &answer)
 	}

@@ -60,8 +60,8 @@ type Config struct {
 	Slack int
 }
 
-// slack lengthens a time by Slack.
-func (c *Config) slack(d time.Duration) time.Duration { return d * time.Duration(max(c.Slack, 1)) }
+// addSlack lengthens a time by Slack.
+func (c *Config) addSlack(d time.Duration) time.Duration { return d * time.Duration(max(c.Slack, 1)) }
 
 // Validate reports what is missing. A nil Config is valid: the server has no peers.
 func (c *Config) Validate() error {
@@ -140,12 +140,12 @@ func New(c *Config, host Host) (*Mesh, error) {
 		return nil, fmt.Errorf("deriving the peers' key: %w", err)
 	}
 	m := &Mesh{
-		Config: *c, host: host, secret: secret, dialer: &net.Dialer{Timeout: c.slack(peerDialTimeout)},
+		Config: *c, host: host, secret: secret, dialer: &net.Dialer{Timeout: c.addSlack(peerDialTimeout)},
 		errors: slog.NewLogLogger(host.Log.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
 		relayedOf: share.NewBudget(maxRelays, maxRelays/2),
 	}
 	m.token = m.tokenOf(c.Self)
-	m.proof = m.keyed("proof", "", sha256.Size)
+	m.proof = m.deriveText("proof", "", sha256.Size)
 	m.transport = &http.Transport{
 		DialContext: m.dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: maxAsked,
 		IdleConnTimeout: 30 * time.Second,
@@ -168,8 +168,8 @@ func (m *Mesh) SessionPrefix() string {
 	return m.token + "."
 }
 
-// keyed derives a text from the kind and the value, which only servers of the pool can derive.
-func (m *Mesh) keyed(kind, value string, bytes int) string {
+// deriveText derives a text from the kind and the value, which only servers of the pool can derive.
+func (m *Mesh) deriveText(kind, value string, bytes int) string {
 	mac := hmac.New(sha256.New, m.secret)
 	_, _ = io.WriteString(mac, kind+"\n"+value)
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:bytes])
@@ -177,7 +177,7 @@ func (m *Mesh) keyed(kind, value string, bytes int) string {
 
 // tokenOf returns the name of a server in session ids. Servers find its address in their list of
 // peers: clients learn no address, and ids can't direct requests to other hosts.
-func (m *Mesh) tokenOf(address string) string { return m.keyed("token", address, tokenLength*5/8) }
+func (m *Mesh) tokenOf(address string) string { return m.deriveText("token", address, tokenLength*5/8) }
 
 // isPeer reports whether the request comes from a peer.
 func (m *Mesh) isPeer(r *http.Request) bool {
@@ -219,19 +219,19 @@ func (m *Mesh) Handler(next http.Handler) http.Handler {
 				return
 			}
 		case t.session != "":
-			if owner := m.owner(r.Context(), t.session); owner != "" && m.forward(w, r, t, owner) == nil {
+			if owner := m.findOwner(r.Context(), t.session); owner != "" && m.forwardCall(w, r, t, owner) == nil {
 				return
 			}
 		}
 		// If the session's server has ended, this one answers that the session is unknown.
-		t.rewind(r)
+		t.rewindBody(r)
 		next.ServeHTTP(w, r)
 	})
 }
 
 // passOn lets a peer open the session. It reports false if none does.
 func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
-	ctx, cancel := context.WithTimeout(r.Context(), m.slack(passOnTimeout))
+	ctx, cancel := context.WithTimeout(r.Context(), m.addSlack(passOnTimeout))
 	defer cancel()
 	var tried []string
 	for len(tried) < maxTries && ctx.Err() == nil {
@@ -239,7 +239,7 @@ func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 		if peer == "" {
 			return false
 		}
-		if m.forward(w, r, t, peer) == nil {
+		if m.forwardCall(w, r, t, peer) == nil {
 			return true
 		}
 		tried = append(tried, peer)
@@ -286,7 +286,7 @@ func (m *Mesh) serveHandOver(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if !m.reserve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	if !m.reserveSlot(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := m.host.Take(r.Context(), body.Client, body.Checkpoint)
 		if err != nil {
 			protocol.WriteDetail(w, http.StatusConflict, err.Error())
@@ -332,11 +332,11 @@ func (m *Mesh) WaitDrained(ctx context.Context) error {
 
 // openHere lets next open a session. It reports false if no slot is free for the client.
 func (m *Mesh) openHere(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
-	return m.host.Admits(r) && m.reserve(w, r, next)
+	return m.host.Admits(r) && m.reserveSlot(w, r, next)
 }
 
-// reserve lets next use a free slot. It reports false if there is none.
-func (m *Mesh) reserve(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+// reserveSlot lets next use a free slot. It reports false if there is none.
+func (m *Mesh) reserveSlot(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
 	reservation := m.host.Slots.Reserve()
 	if reservation == nil {
 		return false

@@ -32,32 +32,32 @@ const (
 	maxAsked        = 16
 )
 
-// owner returns the address of the peer that has the session, "" for this server or none.
-func (m *Mesh) owner(ctx context.Context, id string) string {
+// findOwner returns the address of the peer that has the session, "" for this server or none.
+func (m *Mesh) findOwner(ctx context.Context, id string) string {
 	token, _, ok := strings.Cut(id, ".")
 	if !ok || len(token) != tokenLength || token == m.token {
 		return ""
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refresh(ctx, peersTTL)
+	m.refreshPeers(ctx, peersTTL)
 	if m.byToken[token] == "" {
-		m.refresh(ctx, missTTL)
+		m.refreshPeers(ctx, missTTL)
 	}
 	return m.byToken[token]
 }
 
-// others returns the addresses of the peers.
-func (m *Mesh) others(ctx context.Context) []string {
+// listPeers returns the addresses of the peers.
+func (m *Mesh) listPeers(ctx context.Context) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refresh(ctx, peersTTL)
+	m.refreshPeers(ctx, peersTTL)
 	return slices.Collect(maps.Values(m.byToken))
 }
 
-// refresh looks the peers up if the last lookup is older than maxAge. If that fails, it keeps the
-// known ones.
-func (m *Mesh) refresh(ctx context.Context, maxAge time.Duration) {
+// refreshPeers looks the peers up if the last lookup is older than maxAge. If that fails, it keeps
+// the known ones.
+func (m *Mesh) refreshPeers(ctx context.Context, maxAge time.Duration) {
 	if !m.looked.IsZero() && time.Since(m.looked) < maxAge {
 		return
 	}
@@ -102,8 +102,8 @@ func (m *Mesh) mostFree(ctx context.Context, tried []string) string {
 
 // askCapacity reads the free slots of the peers that answer in time.
 func (m *Mesh) askCapacity(ctx context.Context) map[string]int64 {
-	others := m.others(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.slack(capacityTimeout))
+	others := m.listPeers(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.addSlack(capacityTimeout))
 	defer cancel()
 	var mu sync.Mutex
 	free := map[string]int64{}

@@ -95,7 +95,7 @@ func TestOwner(t *testing.T) {
 			if step.change != nil {
 				step.change()
 			}
-			if got := p.owner(t.Context(), step.id); got != step.want || book.asked != step.asked {
+			if got := p.findOwner(t.Context(), step.id); got != step.want || book.asked != step.asked {
 				t.Errorf("step %d: owner(%q) = %q after %d lookups, want %q after %d", i, step.id, got, book.asked,
 					step.want, step.asked)
 			}

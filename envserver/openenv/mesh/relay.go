@@ -58,7 +58,7 @@ func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, p
 	if !m.host.Spawn(func() {
 		defer release()
 		defer m.keepRelay(t, response, peer)()
-		m.splice(near, far)
+		m.copyBothWays(near, far)
 	}) {
 		_, _ = near.Close(), far.Close()
 		release()
@@ -92,7 +92,7 @@ func (m *Mesh) shakeHands(r *http.Request, peer string) (net.Conn, *http.Respons
 		return nil, nil, errors.Join(errUnreachable, err)
 	}
 	out := r.Clone(r.Context())
-	m.address(out, r, peer)
+	m.addressRequest(out, r, peer)
 	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	reader := bufio.NewReaderSize(conn, relayBuffer)
 	err = out.Write(conn)
@@ -165,9 +165,9 @@ func (w *readAhead) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// splice copies bytes both ways until both ends have ended, one has failed, or the server is
+// copyBothWays copies bytes both ways until both ends have ended, one has failed, or the server is
 // closed.
-func (m *Mesh) splice(client, peer net.Conn) {
+func (m *Mesh) copyBothWays(client, peer net.Conn) {
 	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
 	defer closeBoth()
 	ended := context.AfterFunc(m.host.Context, closeBoth)

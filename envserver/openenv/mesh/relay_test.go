@@ -51,7 +51,7 @@ func TestSpliceHalfClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	go func() { defer close(ended); m.splice(newConn(near, ahead), newConn(far, bufio.NewReader(far))) }()
+	go func() { defer close(ended); m.copyBothWays(newConn(near, ahead), newConn(far, bufio.NewReader(far))) }()
 	_, _ = client.Write([]byte("question"))
 	_ = client.CloseWrite()
 	if got, err := io.ReadAll(peer); string(got) != "early question" || err != nil {
@@ -75,7 +75,7 @@ func TestSpliceEnds(t *testing.T) {
 	client, near := tcpPair(t)
 	far, peer := tcpPair(t)
 	ended := make(chan struct{})
-	go func() { defer close(ended); m.splice(&readAhead{Conn: near}, &readAhead{Conn: far}) }()
+	go func() { defer close(ended); m.copyBothWays(&readAhead{Conn: near}, &readAhead{Conn: far}) }()
 	_ = peer.Close()
 	if n, err := client.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("the client reads %d bytes, %v", n, err)
@@ -93,7 +93,7 @@ func TestSilentPeer(t *testing.T) {
 		near, client := net.Pipe()
 		far, peer := net.Pipe()
 		m := testMesh(t, "192.0.2.1:8000", echo.LedgerKey(), &phonebook{})
-		go m.splice(&readAhead{Conn: near}, &readAhead{Conn: far})
+		go m.copyBothWays(&readAhead{Conn: near}, &readAhead{Conn: far})
 		one := make([]byte, 1)
 		for range 6 {
 			elapse(protocol.PingInterval)
@@ -121,7 +121,7 @@ func TestClosingCutsRelays(t *testing.T) {
 		for _, endsBefore := range []bool{true, false} {
 			near, client := net.Pipe()
 			far, _ := net.Pipe()
-			relays.Go(func() { m.splice(&readAhead{Conn: near}, &readAhead{Conn: far}) })
+			relays.Go(func() { m.copyBothWays(&readAhead{Conn: near}, &readAhead{Conn: far}) })
 			if endsBefore {
 				_ = client.Close()
 			}

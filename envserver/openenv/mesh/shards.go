@@ -42,12 +42,12 @@ func (m *Mesh) AskShard(ctx context.Context, key ledger.Key, plan string) (state
 	if m == nil {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.slack(shardTimeout))
+	ctx, cancel := context.WithTimeout(ctx, m.addSlack(shardTimeout))
 	defer cancel()
 	var mu sync.Mutex
 	var asking errgroup.Group
 	asking.SetLimit(maxAsked)
-	for _, address := range m.others(ctx) {
+	for _, address := range m.listPeers(ctx) {
 		asking.Go(func() error {
 			state, err := m.askShard(ctx, address, wantedShard{key.Run, key.Shard, plan})
 			mu.Lock()
@@ -70,7 +70,7 @@ func (m *Mesh) AskShard(ctx context.Context, key ledger.Key, plan string) (state
 var errRefused = errors.New("the peer refuses")
 
 func (m *Mesh) askShard(ctx context.Context, peer string, wanted wantedShard) (state ledger.ShardState, err error) {
-	answer, err := m.send(ctx, peer, shardPath, wanted, maxShardState)
+	answer, err := m.sendBody(ctx, peer, shardPath, wanted, maxShardState)
 	if err == nil {
 		err = json.Unmarshal(answer, &state)
 	}
@@ -82,7 +82,7 @@ func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
 	if m == nil || len(parcels) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.slack(shardTimeout))
+	ctx, cancel := context.WithTimeout(ctx, m.addSlack(shardTimeout))
 	defer cancel()
 	var tried []string
 	for i := 0; i < len(parcels); {
@@ -92,7 +92,7 @@ func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
 			return
 		}
 		for ; i < len(parcels); i++ {
-			if _, err := m.send(ctx, peer, parcelPath, parcels[i], maxShardState); err != nil {
+			if _, err := m.sendBody(ctx, peer, parcelPath, parcels[i], maxShardState); err != nil {
 				m.host.Log.Warn("A peer did not take a shard", "peer", peer, "run", parcels[i].Run, "error", err)
 				tried = append(tried, peer)
 				break
@@ -101,8 +101,8 @@ func (m *Mesh) GiveParcels(ctx context.Context, parcels []ledger.Parcel) {
 	}
 }
 
-// send posts a body to a peer and returns at most limit bytes of the answer.
-func (m *Mesh) send(ctx context.Context, peer, path string, body any, limit int64) ([]byte, error) {
+// sendBody posts a body to a peer and returns at most limit bytes of the answer.
+func (m *Mesh) sendBody(ctx context.Context, peer, path string, body any, limit int64) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err

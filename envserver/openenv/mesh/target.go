@@ -49,8 +49,8 @@ func targetOf(r *http.Request) target {
 	return target{}
 }
 
-// rewind restores the request's body.
-func (t target) rewind(r *http.Request) {
+// rewindBody restores the request's body.
+func (t target) rewindBody(r *http.Request) {
 	if t.body != nil {
 		r.Body = protocol.NewBody(t.body)
 	}

@@ -41,13 +41,13 @@ type call struct {
 // maxCalls bounds the calls of a session that run or wait at a time.
 const maxCalls = 4
 
-// begin adds a call and forgets the older ones that have ended. It returns nil if there are too
+// beginCall adds a call and forgets the older ones that have ended. It returns nil if there are too
 // many others.
-func (c *Calls) begin() *call {
+func (c *Calls) beginCall() *call {
 	begun := &call{id: uuid.NewString(), done: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list = slices.DeleteFunc(c.list, (*call).ended)
+	c.list = slices.DeleteFunc(c.list, (*call).hasEnded)
 	if len(c.list) >= maxCalls {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (c *Calls) begin() *call {
 	return begun
 }
 
-func (c *Calls) find(id string) *call {
+func (c *Calls) findCall(id string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := slices.IndexFunc(c.list, func(one *call) bool { return one.id == id })
@@ -65,7 +65,7 @@ func (c *Calls) find(id string) *call {
 	return c.list[at]
 }
 
-func (c *call) ended() bool {
+func (c *call) hasEnded() bool {
 	select {
 	case <-c.done:
 		return true
@@ -105,8 +105,8 @@ func parseCall(body []byte) (request, []episode.ErrorItem) {
 	return called, reader.Items
 }
 
-// call plays a tool and streams the answer.
-func (o *Routes) call(w http.ResponseWriter, r *http.Request, s Session) {
+// answerCall plays a tool and streams the answer.
+func (o *Routes) answerCall(w http.ResponseWriter, r *http.Request, s Session) {
 	body, ok := protocol.ReadObject(w, r, protocol.RequiredBody)
 	if !ok {
 		return
@@ -118,25 +118,25 @@ func (o *Routes) call(w http.ResponseWriter, r *http.Request, s Session) {
 	}
 	var running *call
 	if called.id == "" {
-		if running = s.Calls().begin(); running == nil {
+		if running = s.Calls().beginCall(); running == nil {
 			w.Header().Set("Retry-After", "1")
 			protocol.WriteDetail(w, http.StatusServiceUnavailable,
 				fmt.Sprintf("the session has %d calls at a time already: wait for an answer", maxCalls))
 			return
 		}
-		if !o.Host.Spawn(func() { running.play(context.WithoutCancel(r.Context()), s, called) }) {
+		if !o.Host.Spawn(func() { running.playTool(context.WithoutCancel(r.Context()), s, called) }) {
 			running.fault = "the server is closing: begin another session"
 			close(running.done)
 		}
-	} else if running = s.Calls().find(called.id); running == nil {
-		newEvents(w).send("error", "unknown task_id")
+	} else if running = s.Calls().findCall(called.id); running == nil {
+		newEvents(w).sendEvent("error", "unknown task_id")
 		return
 	}
-	running.stream(newEvents(w))
+	running.streamAnswer(newEvents(w))
 }
 
-// play plays the call to its end, whether or not its client still listens.
-func (c *call) play(ctx context.Context, s Session, called request) {
+// playTool plays the call to its end, whether or not its client still listens.
+func (c *call) playTool(ctx context.Context, s Session, called request) {
 	defer close(c.done)
 	c.fault = "the server failed to answer this call" // unless play returns
 	var answer output
@@ -229,26 +229,26 @@ func newErrorOutput(err error) output {
 // heartbeat is the time between two comments on the stream of a call that runs.
 const heartbeat = 10 * time.Second
 
-// stream sends the call's id at once, so that its client can ask again, and the answer when it is
-// there. It waits even without a client, because the call's body counts for the budget of bodies
-// until then.
-func (c *call) stream(events *events) {
-	events.send("task_id", c.id)
+// streamAnswer sends the call's id at once, so that its client can ask again, and the answer when
+// it is there. It waits even without a client, because the call's body counts for the budget of
+// bodies until then.
+func (c *call) streamAnswer(events *events) {
+	events.sendEvent("task_id", c.id)
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			events.comment()
+			events.sendComment()
 		case <-c.done:
 			if c.fault != "" {
-				events.send("error", c.fault)
+				events.sendEvent("error", c.fault)
 				return
 			}
 			for _, chunk := range splitChunks(c.output) {
-				events.send("chunk", chunk)
+				events.sendEvent("chunk", chunk)
 			}
-			events.send("end", "")
+			events.sendEvent("end", "")
 			return
 		}
 	}
@@ -286,15 +286,15 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send sends an event. A client that has gone asks again.
-func (e *events) send(name, data string) {
+// sendEvent sends an event. A client that has gone asks again.
+func (e *events) sendEvent(name, data string) {
 	//nolint:gosec // browsers don't render events
 	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, strings.ReplaceAll(data, "\n", " "))
 	_ = e.control.Flush()
 }
 
-// comment keeps the connection from being taken for dead.
-func (e *events) comment() {
+// sendComment keeps the connection from being taken for dead.
+func (e *events) sendComment() {
 	fmt.Fprint(e.w, ": ping\n\n")
 	_ = e.control.Flush()
 }

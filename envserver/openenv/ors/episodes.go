@@ -19,8 +19,8 @@ import (
 // rollouts of a group play the same one.
 const defaultSeed = "0"
 
-// create begins the session's episode.
-func (o *Routes) create(w http.ResponseWriter, r *http.Request, s Session) {
+// createEpisode begins the session's episode.
+func (o *Routes) createEpisode(w http.ResponseWriter, r *http.Request, s Session) {
 	body, ok := protocol.ReadObject(w, r, protocol.RequiredBody)
 	if !ok {
 		return

@@ -78,36 +78,36 @@ func (o *Routes) Stateless() map[string]map[string]http.HandlerFunc {
 func (o *Routes) Sessions() map[string]map[string]http.HandlerFunc {
 	routes := map[string]map[string]http.HandlerFunc{
 		"/create_session": {http.MethodPost: o.createSession},
-		"/create":         {http.MethodPost: o.withSession(o.create)},
+		"/create":         {http.MethodPost: o.withSession(o.createEpisode)},
 		"/ping": {http.MethodPost: o.withSession(func(w http.ResponseWriter, _ *http.Request, s Session) {
 			s.Ping()
 			protocol.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 		})},
-		"/delete":         {http.MethodPost: o.delete},
-		"/delete_session": {http.MethodPost: o.delete},
+		"/delete":         {http.MethodPost: o.deleteSession},
+		"/delete_session": {http.MethodPost: o.deleteSession},
 	}
 	for path, route := range map[string]methods{
-		"/prompt":   {http.MethodGet: o.withSession(o.prompt)},
-		"/messages": {http.MethodGet: o.withSession(o.messages)},
+		"/prompt":   {http.MethodGet: o.withSession(o.servePrompt)},
+		"/messages": {http.MethodGet: o.withSession(o.serveMessages)},
 		"/task_tools": {http.MethodGet: o.withSession(func(w http.ResponseWriter, _ *http.Request, _ Session) {
 			o.writeTools(w)
 		})},
-		"/call": {http.MethodPost: o.withSession(o.call)},
+		"/call": {http.MethodPost: o.withSession(o.answerCall)},
 	} {
 		routes[path], routes["/{environment}"+path] = route, route
 	}
 	return routes
 }
 
-// prompt answers with the task as it stands.
-func (o *Routes) prompt(w http.ResponseWriter, r *http.Request, s Session) {
+// servePrompt answers with the task as it stands.
+func (o *Routes) servePrompt(w http.ResponseWriter, r *http.Request, s Session) {
 	if text, ok := o.promptOf(w, r, s); ok {
 		protocol.WriteJSON(w, http.StatusOK, textBlock(text))
 	}
 }
 
-// messages answers with the prompt as a conversation of one message.
-func (o *Routes) messages(w http.ResponseWriter, r *http.Request, s Session) {
+// serveMessages answers with the prompt as a conversation of one message.
+func (o *Routes) serveMessages(w http.ResponseWriter, r *http.Request, s Session) {
 	if text, ok := o.promptOf(w, r, s); ok {
 		protocol.WriteJSON(w, http.StatusOK, []any{map[string]any{"role": "user", "blocks": textBlock(text),
 			"detail": nil}})
@@ -160,13 +160,13 @@ func (o *Routes) createSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	events := newEvents(w)
-	events.send("task_id", s.ID())
-	events.send("end", "")
+	events.sendEvent("task_id", s.ID())
+	events.sendEvent("end", "")
 }
 
-// delete ends a session. As in the official server it succeeds for unknown ones too, because the
-// client sends it twice.
-func (o *Routes) delete(w http.ResponseWriter, r *http.Request) {
+// deleteSession ends a session. As in the official server it succeeds for unknown ones too, because
+// the client sends it twice.
+func (o *Routes) deleteSession(w http.ResponseWriter, r *http.Request) {
 	id := sidOf(w, r)
 	if id == "" {
 		return

@@ -29,7 +29,7 @@ type actionLog struct {
 	size    int
 }
 
-func (l *actionLog) add(action []byte) {
+func (l *actionLog) addAction(action []byte) {
 	l.size += len(action)
 	if l.size > maxLog {
 		l.actions = nil
@@ -41,7 +41,7 @@ func (l *actionLog) add(action []byte) {
 // logAction records an action for forks, unless the episode can't be forked.
 func (p *Player) logAction(action []byte) {
 	if !p.ofPlan() {
-		p.log.add(action)
+		p.log.addAction(action)
 	}
 }
 
@@ -122,7 +122,7 @@ func (f *Factory) newCheckpoint() checkpoint {
 // Checkpoint returns the episode as text that Restore of any server of the pool takes. It is
 // encrypted, because it names the scenario and has verdicts. The episode is marked as forked.
 func (p *Player) Checkpoint() (string, error) {
-	text, err := p.save(false)
+	text, err := p.saveCheckpoint(false)
 	if err == nil {
 		p.markForked()
 	}
@@ -131,10 +131,10 @@ func (p *Player) Checkpoint() (string, error) {
 
 // Move is Checkpoint for an episode that ends here. It isn't marked as forked. The text must not
 // reach a client, which could restore it twice.
-func (p *Player) Move() (string, error) { return p.save(!p.forked) }
+func (p *Player) Move() (string, error) { return p.saveCheckpoint(!p.forked) }
 
-// save returns the episode as a checkpoint.
-func (p *Player) save(single bool) (string, error) {
+// saveCheckpoint returns the episode as a checkpoint.
+func (p *Player) saveCheckpoint(single bool) (string, error) {
 	if err := p.CheckFork(); err != nil {
 		return "", err
 	}
@@ -170,27 +170,27 @@ func (p *Player) save(single bool) (string, error) {
 // Restore continues the episode of a checkpoint in a player without one, and returns its last
 // observation.
 func (p *Player) Restore(ctx context.Context, text string) Reply {
-	c, err := p.open(text)
+	c, err := p.readCheckpoint(text)
 	if err != nil {
-		return p.fail(err)
+		return p.failReply(err)
 	}
 	var recorder ledger.Recorder
 	switch {
 	case p.RunsOnly:
-		return p.fail(notOfARun("params"))
+		return p.failReply(notOfARun("params"))
 	case c.Tag != nil:
 		if recorder, err = p.recorderOf(*c.Tag, c.Options); err != nil {
-			return p.fail(tagError(err, "params"))
+			return p.failReply(tagError(err, "params"))
 		}
 	}
-	if p.last, err = p.again(ctx, c); err != nil {
+	if p.last, err = p.replayActions(ctx, c); err != nil {
 		p.logFailure("Restoring a checkpoint failed", err)
-		return p.fail(err)
+		return p.failReply(err)
 	}
 	p.playing, p.task, p.penalty, p.answered = true, c.Options.Task, c.Penalty, c.Answered
 	p.log = actionLog{options: c.Options}
 	for _, action := range c.Actions {
-		p.log.add(action)
+		p.log.addAction(action)
 	}
 	p.setTag(c.Tag, recorder)
 	if !c.Single {
@@ -202,8 +202,8 @@ func (p *Player) Restore(ctx context.Context, text string) Reply {
 	return Reply{kind: p.Kind, result: p.last}
 }
 
-// open reads a checkpoint of this pool and of what it serves now.
-func (p *Player) open(text string) (c checkpoint, err error) {
+// readCheckpoint reads a checkpoint of this pool and of what it serves now.
+func (p *Player) readCheckpoint(text string) (c checkpoint, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return c, forkError{protocol.ForkUnreadable, "the checkpoint is not what a server wrote: send it unchanged"}
@@ -233,8 +233,8 @@ func (p *Player) open(text string) (c checkpoint, err error) {
 	return c, nil
 }
 
-// again plays the actions of a checkpoint and returns the last result.
-func (p *Player) again(ctx context.Context, c checkpoint) (episode.Result, error) {
+// replayActions plays the actions of a checkpoint and returns the last result.
+func (p *Player) replayActions(ctx context.Context, c checkpoint) (episode.Result, error) {
 	result, err := p.env.Reset(c.Options)
 	if err != nil {
 		return result, err

@@ -14,9 +14,9 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
-// penalise answers an invalid action with the last observation, the faults and a negative reward.
-// Neither the score nor a ledger changes.
-func (p *Player) penalise(invalid *episode.ActionError) Reply {
+// penaliseAction answers an invalid action with the last observation, the faults and a negative
+// reward. Neither the score nor a ledger changes.
+func (p *Player) penaliseAction(invalid *episode.ActionError) Reply {
 	var last bytes.Buffer
 	err := protocol.EncodeJSON(&last, p.last.Observation)
 	var observation []byte
@@ -24,9 +24,9 @@ func (p *Player) penalise(invalid *episode.ActionError) Reply {
 		observation, err = withFaults(last.Bytes(), invalid)
 	}
 	if err != nil {
-		return p.fail(fmt.Errorf("answering an invalid action: %w", err))
+		return p.failReply(fmt.Errorf("answering an invalid action: %w", err))
 	}
-	p.count()
+	p.countStep()
 	return Reply{kind: p.Kind, result: episode.Result{Observation: json.RawMessage(observation), Reward: -*p.penalty}}
 }
 
@@ -69,16 +69,16 @@ func withFaults(observation []byte, invalid *episode.ActionError) ([]byte, error
 // noAction is outside the schema of every environment.
 var noAction = []byte("null")
 
-// refuse answers a call that makes no action at all, for example of an unknown tool. In an episode
-// with a penalty it is an invalid action, which the environment counts.
-func (p *Player) refuse(ctx context.Context, invalid *episode.ActionError) Reply {
+// refuseCall answers a call that makes no action at all, for example of an unknown tool. In an
+// episode with a penalty it is an invalid action, which the environment counts.
+func (p *Player) refuseCall(ctx context.Context, invalid *episode.ActionError) Reply {
 	if p.penalty == nil {
-		return p.fail(invalid)
+		return p.failReply(invalid)
 	}
-	r := p.step(ctx, noAction)
+	r := p.playStep(ctx, noAction)
 	if r.Err == nil && !r.result.Done {
 		p.answered-- // penalise counts it again
-		return p.penalise(invalid)
+		return p.penaliseAction(invalid)
 	}
 	return r
 }

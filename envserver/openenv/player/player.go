@@ -192,22 +192,22 @@ func (f *Factory) recorderOf(tag protocol.RunTag, o episode.Options) (ledger.Rec
 func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply {
 	o, items := p.readOptions(data, rule, where)
 	if len(items) > 0 {
-		return p.fail(&episode.ActionError{Items: items})
+		return p.failReply(&episode.ActionError{Items: items})
 	}
 	if p.RunsOnly && (o.Tag == nil || o.Tag.Rollout) {
-		return p.fail(notOfARun(where))
+		return p.failReply(notOfARun(where))
 	}
 	var recorder ledger.Recorder
 	if o.Tag != nil {
 		if !o.Tag.Rollout {
 			o.RewardMode = episode.Terminal // dense rewards would be hints
 			if o.Penalty != nil {
-				return p.fail(noPenalty(where))
+				return p.failReply(noPenalty(where))
 			}
 		}
 		var err error
 		if recorder, err = p.recorderOf(*o.Tag, o.Options); err != nil {
-			return p.fail(tagError(err, where))
+			return p.failReply(tagError(err, where))
 		}
 	}
 	o.IDKey = p.idKey(o.Tag)
@@ -215,7 +215,7 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	if err != nil {
 		err = optionError(err, o, where)
 		p.logFailure("A reset failed", err)
-		return p.fail(err)
+		return p.failReply(err)
 	}
 	result.Ignored = o.Ignored
 	p.playing, p.task, p.last, p.penalty, p.answered = true, o.Task, result, o.Penalty, 0
@@ -276,7 +276,7 @@ func (p *Player) setTag(tag *protocol.RunTag, recorder ledger.Recorder) {
 	}
 }
 
-func (p *Player) fail(err error) Reply { return Reply{kind: p.Kind, Err: err} }
+func (p *Player) failReply(err error) Reply { return Reply{kind: p.Kind, Err: err} }
 
 // optionError names the option whose task or scenario is unknown.
 func optionError(err error, o protocol.ResetOptions, where string) error {
@@ -298,31 +298,31 @@ func optionError(err error, o protocol.ResetOptions, where string) error {
 func (p *Player) ResetStateless(body []byte) Reply {
 	o, items := p.readOptions(body, protocol.StrictSeed, "body")
 	if len(items) > 0 {
-		return p.fail(&episode.ActionError{Items: items})
+		return p.failReply(&episode.ActionError{Items: items})
 	}
 	if p.RunsOnly {
-		return p.fail(notOfARun("body"))
+		return p.failReply(notOfARun("body"))
 	}
 	o.IDKey = p.idKey(nil)
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
-		return p.fail(optionError(err, o, "body"))
+		return p.failReply(optionError(err, o, "body"))
 	}
 	p.last, p.penalty, p.answered = result, o.Penalty, 0
 	return Reply{kind: p.Kind, result: result}
 }
 
-// step plays one action.
-func (p *Player) step(ctx context.Context, action []byte) Reply {
+// playStep plays one action.
+func (p *Player) playStep(ctx context.Context, action []byte) Reply {
 	began := time.Now()
 	result, err := p.env.Step(ctx, action)
 	p.Metrics.Stepped(time.Since(began), err)
 	if err != nil {
-		return p.unplayed(ctx, action, err)
+		return p.answerUnplayed(ctx, action, err)
 	}
 	p.logAction(action)
-	p.count()
-	if result.Final != nil && p.finish(result.Final) {
+	p.countStep()
+	if result.Final != nil && p.finishEpisode(result.Final) {
 		// The last observation may have the score in words, so the client gets the one before.
 		result.Observation, result.Reward = p.last.Observation, 0
 	}
@@ -330,22 +330,22 @@ func (p *Player) step(ctx context.Context, action []byte) Reply {
 	return Reply{kind: p.Kind, result: result}
 }
 
-// unplayed answers an action that was not played.
-func (p *Player) unplayed(ctx context.Context, action []byte, err error) Reply {
+// answerUnplayed answers an action that was not played.
+func (p *Player) answerUnplayed(ctx context.Context, action []byte, err error) Reply {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		p.logAction(action)
 		if p.penalty != nil {
-			return p.penalise(invalid)
+			return p.penaliseAction(invalid)
 		}
 	}
 	if ctx.Err() == nil {
 		p.logFailure("A step failed", err)
 	}
-	return p.fail(err)
+	return p.failReply(err)
 }
 
-// count counts a step that is answered with an observation.
-func (p *Player) count() {
+// countStep counts a step that is answered with an observation.
+func (p *Player) countStep() {
 	if p.playing {
 		p.answered++
 	}
@@ -368,9 +368,10 @@ func (p *Player) logFailure(what string, err error) {
 	}
 }
 
-// finish records the end of an episode. It reports whether the score is withheld from the client:
-// that of an episode which was graded before, and with WithholdScores that of a planned run's.
-func (p *Player) finish(f *episode.Final) (withheld bool) {
+// finishEpisode records the end of an episode. It reports whether the score is withheld from the
+// client: that of an episode which was graded before, and with WithholdScores that of a planned
+// run's.
+func (p *Player) finishEpisode(f *episode.Final) (withheld bool) {
 	p.playing, p.log = false, actionLog{}
 	f.Forked = p.forked
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)

@@ -58,8 +58,8 @@ func newTools(kind episode.Kind) (*Tools, error) {
 	return t, err
 }
 
-// names lists the tools.
-func (t *Tools) names() string {
+// joinNames lists the tools.
+func (t *Tools) joinNames() string {
 	names := make([]string, len(t.Offered))
 	for i := range t.Offered {
 		names[i] = t.Offered[i].Name
@@ -88,19 +88,19 @@ func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessag
 	}
 	action, err := tool.Action(arguments)
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		return p.refuse(ctx, invalid)
+		return p.refuseCall(ctx, invalid)
 	}
 	if err != nil {
-		return p.fail(err)
+		return p.failReply(err)
 	}
-	return p.step(ctx, action)
+	return p.playStep(ctx, action)
 }
 
 // Observe returns the last observation without a step. The error is episode.ErrNotReset before the
 // first reset.
 func (p *Player) Observe() Reply {
 	if p.last.Observation == nil {
-		return p.fail(episode.ErrNotReset)
+		return p.failReply(episode.ErrNotReset)
 	}
 	return Reply{kind: p.Kind, result: episode.Result{Observation: p.last.Observation, Done: p.last.Done}}
 }
@@ -115,11 +115,12 @@ func IsUnknownTool(err error) bool {
 func (p *Player) refuseTool(ctx context.Context, name string) Reply {
 	unknown := noToolError(name)
 	if p.penalty == nil {
-		return p.fail(unknown)
+		return p.failReply(unknown)
 	}
 	quoted, _ := jsontext.AppendQuote(nil, name)
-	return p.refuse(ctx, &episode.ActionError{Items: []episode.ErrorItem{
-		protocol.NewErrorItem("literal_error", quoted, fmt.Sprintf("%v: choose one of %s", unknown, p.Tools.names()),
+	return p.refuseCall(ctx, &episode.ActionError{Items: []episode.ErrorItem{
+		protocol.NewErrorItem("literal_error", quoted,
+			fmt.Sprintf("%v: choose one of %s", unknown, p.Tools.joinNames()),
 			"tool_name"),
 	}})
 }
@@ -130,18 +131,18 @@ func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	a, ok := readMCPAction(data)
 	switch {
 	case !ok:
-		return p.step(ctx, data)
+		return p.playStep(ctx, data)
 	case a.err != nil:
-		return p.refuse(ctx, a.err)
+		return p.refuseCall(ctx, a.err)
 	case a.tool == "":
-		p.count()
+		p.countStep()
 		return Reply{kind: p.Kind, result: episode.Result{Observation: p.Tools.described, Done: p.last.Done}}
 	}
 	// Whatever the call does, its answer is an observation and a step.
 	answered := p.answered
 	r := p.Call(ctx, a.tool, a.arguments)
 	if p.answered == answered {
-		p.count()
+		p.countStep()
 	}
 	observation := toolObservation{ToolName: a.tool}
 	if r.Err != nil {

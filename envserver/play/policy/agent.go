@@ -38,11 +38,11 @@ func New(c Config, o Options) (*Agent, error) {
 func newExternal(c Config, o Options) (external, error) {
 	switch c.Type {
 	case TypeOpenAI:
-		return newModel(c.OpenAI, c.timeout(), o)
+		return newModel(c.OpenAI, c.requestTimeout(), o)
 	case TypeHTTP:
-		return newRemote(c.HTTP.URL, c.timeout(), o), nil
+		return newRemote(c.HTTP.URL, c.requestTimeout(), o), nil
 	default:
-		r := newRemote(c.Container.url(), c.timeout(), o)
+		r := newRemote(c.Container.url(), c.requestTimeout(), o)
 		r.startup = &startup{address: c.Container.address()}
 		return r, nil
 	}
@@ -102,6 +102,6 @@ func (a *Agent) Rehearse(ctx context.Context, turn Turn) (Rehearsal, bool, error
 	if !is {
 		return Rehearsal{}, false, nil
 	}
-	r, err := m.rehearse(ctx, turn)
+	r, err := m.playRehearsal(ctx, turn)
 	return r, true, err
 }

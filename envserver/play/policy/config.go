@@ -307,8 +307,8 @@ func validTimeout(seconds int) error {
 	return nil
 }
 
-// timeout is how long one request to the agent may take, 0 for an agent without an endpoint.
-func (c Config) timeout() time.Duration {
+// requestTimeout is how long one request to the agent may take, 0 for an agent without an endpoint.
+func (c Config) requestTimeout() time.Duration {
 	var seconds int
 	switch {
 	case c.OpenAI != nil:

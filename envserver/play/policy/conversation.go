@@ -68,14 +68,14 @@ func (c *conversation) addObservation(turn Turn) {
 	if last.note != "" {
 		last.result += "\n" + last.note
 	}
-	c.shorten()
+	c.shortenTurns()
 }
 
-// shorten removes the contents of old turns if the conversation is too long, down to half of the
-// bound, because each change invalidates the endpoint's cache of the beginning. The latest
+// shortenTurns removes the contents of old turns if the conversation is too long, down to half of
+// the bound, because each change invalidates the endpoint's cache of the beginning. The latest
 // observation is then sent in full, not as changes.
-func (c *conversation) shorten() {
-	if c.longest > 0 && c.size() > c.longest {
+func (c *conversation) shortenTurns() {
+	if c.longest > 0 && c.countBytes() > c.longest {
 		c.shortenTo(c.longest / 2)
 	}
 }
@@ -83,8 +83,8 @@ func (c *conversation) shorten() {
 func (c *conversation) shortenTo(most int) {
 	last := &c.turns[len(c.turns)-1]
 	for i := range c.turns[:len(c.turns)-1] {
-		c.turns[i].shorten()
-		if c.size() <= most {
+		c.turns[i].shortenThoughts()
+		if c.countBytes() <= most {
 			break
 		}
 	}
@@ -98,8 +98,8 @@ func (c *conversation) shortenTo(most int) {
 // maxShortened bounds, in bytes, each text of an old turn.
 const maxShortened = 200
 
-// shorten keeps the thoughts' beginnings and signatures, which some endpoints require.
-func (e *exchange) shorten() {
+// shortenThoughts keeps the thoughts' beginnings and signatures, which some endpoints require.
+func (e *exchange) shortenThoughts() {
 	e.said, e.result = clipText(e.said, maxShortened), shortened
 	if e.call != nil {
 		e.call.arguments = "{}"
@@ -114,7 +114,7 @@ func (e *exchange) shorten() {
 	e.weight = len(data)
 }
 
-func (c *conversation) size() int {
+func (c *conversation) countBytes() int {
 	n := len(c.first)
 	for _, t := range c.turns {
 		n += len(t.said) + len(t.result) + t.weight

@@ -71,7 +71,7 @@ func newCaller(perMinute float64, o Options) *endpoint.Caller {
 // ActTimeout is the longest time that an action may take, with all attempts and waiting; 0 for an
 // agent without an endpoint.
 func (c Config) ActTimeout(o Options) time.Duration {
-	timeout := c.timeout()
+	timeout := c.requestTimeout()
 	if timeout == 0 {
 		return 0
 	}
@@ -87,9 +87,9 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	return total
 }
 
-// classifyError gives a call's error its class. The end of the context is no failure of the
+// newEndpointError gives a call's error its class. The end of the context is no failure of the
 // endpoint.
-func classifyError(ctx context.Context, err error) error {
+func newEndpointError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -128,7 +128,8 @@ func writeReply(name string, ids []string, team string, sentences []string) stri
 	if team != "" {
 		decision = "I have passed your case to our " + team + " team, and they will contact you about it."
 	}
-	return fmt.Sprintf("Dear %s,\n\nthank you for your message about %s. %s %s\n\nKind regards,\nLarkfield Support", first,
+	return fmt.Sprintf("Dear %s,\n\nthank you for your message about %s. %s %s\n\nKind regards,\nLarkfield Support",
+		first,
 		cmp.Or(strings.Join(ids, " and "), "this"), decision, strings.Join(sentences, " "))
 }
 
@@ -185,11 +186,11 @@ func (h *heuristic) nextCall(v *workflowView) (json.RawMessage, error) {
 		h.stage++
 		switch {
 		case team != "":
-			h.state("team", team)
+			h.stateFact("team", team)
 			args["team"] = team
 			return encodeCall(desk.Escalating, args)
 		case h.captured != "" && chooseByWords("refund", text, "") != "":
-			h.state("refund_amount", "$"+h.captured)
+			h.stateFact("refund_amount", "$"+h.captured)
 			args["amount"] = json.Number(h.captured)
 			return encodeCall(desk.Refunding, args)
 		}
@@ -204,10 +205,10 @@ func (h *heuristic) readResult(r *toolResult) {
 		h.order = ids[0]
 	}
 	if o := r.Order; o != nil {
-		h.state("carrier", o.Carrier)
-		h.state("reference", o.Tracking)
+		h.stateFact("carrier", o.Carrier)
+		h.stateFact("reference", o.Tracking)
 		if o.Delivered != nil {
-			h.state("delivered_on", o.Delivered.Format("January 2, 2006"))
+			h.stateFact("delivered_on", o.Delivered.Format("January 2, 2006"))
 		}
 	}
 	for _, p := range r.Payments {
@@ -217,11 +218,11 @@ func (h *heuristic) readResult(r *toolResult) {
 	}
 	for _, refund := range r.Refunds {
 		h.captured = "" // it is refunded
-		h.state("refund_amount", "$"+refund.Amount.String())
+		h.stateFact("refund_amount", "$"+refund.Amount.String())
 	}
 }
 
-func (h *heuristic) state(what, value string) {
+func (h *heuristic) stateFact(what, value string) {
 	if value != "" {
 		h.stated = append(h.stated, facts.Fact{What: what, Value: value})
 	}

@@ -27,7 +27,7 @@ func NewMeter(c Config, o Options) (*Meter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := newModel(c.OpenAI, c.timeout(), o)
+	m, err := newModel(c.OpenAI, c.requestTimeout(), o)
 	return &Meter{model: m}, err
 }
 

@@ -99,7 +99,7 @@ func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, erro
 	p.talk.addObservation(turn)
 	answer, err := p.askModel(ctx)
 	if err != nil {
-		return nil, classifyError(ctx, err)
+		return nil, newEndpointError(ctx, err)
 	}
 	return p.readAction(answer), nil
 }
@@ -130,7 +130,7 @@ func (p *modelPlayer) askModel(ctx context.Context) (*endpoint.Answer, error) {
 		used := tokensOf(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
 		p.usage.Add(used)
 		if e, ok := errors.AsType[*endpoint.Error](err); ok {
-			e.Anew = e.Anew || e.Class == endpoint.TooLong && p.talk.halve()
+			e.Anew = e.Anew || e.Class == endpoint.TooLong && p.talk.shortenForModel()
 			return e
 		}
 		p.answer = record.Answer{Trace: p.makeTrace(answer)}
@@ -142,15 +142,16 @@ func (p *modelPlayer) askModel(ctx context.Context) (*endpoint.Answer, error) {
 	return answer, err
 }
 
-// halve shortens a conversation that is too long for the model, and reports whether it is shorter.
-func (c *conversation) halve() bool {
-	before := c.size()
+// shortenForModel shortens a conversation that is too long for the model, and reports whether it is
+// shorter.
+func (c *conversation) shortenForModel() bool {
+	before := c.countBytes()
 	if len(c.turns) == 0 {
 		return false
 	}
 	c.shortenTo(before / 2)
 	c.longest = before * 3 / 4
-	return c.size() < before
+	return c.countBytes() < before
 }
 
 // buildRequest is the conversation so far, for an endpoint that lacks some features.
@@ -178,9 +179,9 @@ func (p *modelPlayer) buildRequest(lacks endpoint.Feature) endpoint.ChatRequest 
 func actionSchema(tools []tool) map[string]any {
 	variants := make([]any, len(tools))
 	for i, t := range tools {
-		members := map[string]any{t.Object: t.schema(true)}
+		members := map[string]any{t.Object: t.encodeSchema(true)}
 		if t.Object == "" {
-			members, _ = t.schema(true)["properties"].(map[string]any)
+			members, _ = t.encodeSchema(true)["properties"].(map[string]any)
 		}
 		members[actionType] = map[string]any{"type": "string", "enum": []string{t.Name}}
 		variants[i] = strictObject(members)
@@ -197,7 +198,7 @@ func chatTools(known []tool, strict bool) []endpoint.ChatTool {
 	out := make([]endpoint.ChatTool, len(known))
 	for i, t := range known {
 		out[i] = endpoint.ChatTool{Type: "function", Function: endpoint.ChatFunction{Name: t.Name,
-			Description: t.Description, Parameters: t.schema(strict), Strict: strict}}
+			Description: t.Description, Parameters: t.encodeSchema(strict), Strict: strict}}
 	}
 	return out
 }

@@ -48,7 +48,7 @@ func (a *Agent) Probe(ctx context.Context, turn Turn, found func(Ability)) error
 	if !is {
 		return nil
 	}
-	own, err := m.rehearse(ctx, turn)
+	own, err := m.playRehearsal(ctx, turn)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ var rehearsed = [2]json.RawMessage{
 	json.RawMessage(`{"trial":"Your action was received. Answer with any one action again."}`),
 }
 
-// rehearse plays the two turns.
-func (m *model) rehearse(ctx context.Context, turn Turn) (Rehearsal, error) {
+// playRehearsal plays the two turns.
+func (m *model) playRehearsal(ctx context.Context, turn Turn) (Rehearsal, error) {
 	p := m.newPlayer(turn.Planned)
 	var r Rehearsal
 	for i, seen := range rehearsed {

@@ -118,7 +118,7 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	var answer Response
 	post := func(ctx context.Context) error { return p.postRequest(ctx, body, &answer) }
 	if err := p.caller.Do(ctx, post, nil); err != nil {
-		err = classifyError(ctx, err)
+		err = newEndpointError(ctx, err)
 		if failed, ok := errors.AsType[*EndpointError](err); ok {
 			failed.Own = true
 		}

@@ -62,10 +62,10 @@ func (n *node) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(n))
 }
 
-func (n *node) is(kind string) bool { return string(n.Type) == `"`+kind+`"` }
+func (n *node) hasType(kind string) bool { return string(n.Type) == `"`+kind+`"` }
 
-// admits reports whether the type, or one of a list, is the kind.
-func (n *node) admits(kind string) bool { return strings.Contains(string(n.Type), `"`+kind+`"`) }
+// admitsType reports whether the type, or one of a list, is the kind.
+func (n *node) admitsType(kind string) bool { return strings.Contains(string(n.Type), `"`+kind+`"`) }
 
 // prefersNumbers reports whether the type is a number, or a list that has it before texts.
 func (n *node) prefersNumbers() bool {
@@ -73,11 +73,11 @@ func (n *node) prefersNumbers() bool {
 	return found && !strings.Contains(before, `"string"`)
 }
 
-// value returns the first alternative of a field that isn't null, numbers before texts.
-func (n *node) value() *node {
+// findAlternative returns the first alternative of a field that isn't null, numbers before texts.
+func (n *node) findAlternative() *node {
 	best := n
 	for _, a := range n.AnyOf {
-		if !a.is("null") && (best == n || a.is("number")) {
+		if !a.hasType("null") && (best == n || a.hasType("number")) {
 			best = a
 		}
 	}
@@ -102,7 +102,7 @@ func toolsOf(schema json.RawMessage) ([]tool, error) {
 	}
 	tools := make([]tool, len(types.Enum))
 	for i, name := range types.Enum {
-		tools[i] = root.tool(name)
+		tools[i] = root.makeTool(name)
 	}
 	return tools, nil
 }
@@ -123,18 +123,19 @@ func allowedBy(observation json.RawMessage, known []tool) []tool {
 	return allowed
 }
 
-func (n *node) tool(name string) tool {
+func (n *node) makeTool(name string) tool {
 	t := tool{Tool: episode.Tool{Name: name, Description: lineOf(n.Properties[actionType].Description, name)}}
-	rule := n.rule(name)
+	rule := n.joinRules(name)
 	fields := maps.Clone(n.Properties)
 	maps.DeleteFunc(fields, func(field string, _ *node) bool {
 		then := rule.Properties[field]
-		return field == actionType || field == "metadata" || then != nil && then.is("null")
+		return field == actionType || field == "metadata" || then != nil && then.hasType("null")
 	})
 	t.required = rule.Required
-	if names := slices.Collect(maps.Keys(fields)); len(names) == 1 && fields[names[0]].value().admits("object") {
+	if names := slices.Collect(maps.Keys(fields)); len(names) == 1 &&
+		fields[names[0]].findAlternative().admitsType("object") {
 		t.Object, t.required = names[0], nil
-		fields = maps.Clone(fields[t.Object].value().Properties)
+		fields = maps.Clone(fields[t.Object].findAlternative().Properties)
 		then := rule.Properties[t.Object]
 		named := namedIn(t.Description, t.Object)
 		maps.DeleteFunc(fields, func(field string, _ *node) bool {
@@ -150,8 +151,8 @@ func (n *node) tool(name string) tool {
 	return t
 }
 
-// rule joins the rules of the schema for one value of action_type.
-func (n *node) rule(name string) *node {
+// joinRules joins the rules of the schema for one value of action_type.
+func (n *node) joinRules(name string) *node {
 	joined := &node{Properties: map[string]*node{}}
 	for _, r := range n.AllOf {
 		then := r.Then
@@ -191,7 +192,7 @@ func lineOf(description, name string) string {
 }
 
 func newParameter(name string, field *node) parameter {
-	value := field.value()
+	value := field.findAlternative()
 	a := parameter{name: name, description: field.Description, kind: "string",
 		maxLength: value.MaxLength}
 	if value.Enum != nil { // null, which is optional here, reads as ""
@@ -199,7 +200,7 @@ func newParameter(name string, field *node) parameter {
 	}
 	a.description, a.details, _ = strings.Cut(a.description, "\n")
 	switch {
-	case value.Items != nil && value.admits("array"):
+	case value.Items != nil && value.admitsType("array"):
 		a.kind = "array"
 		for _, member := range value.Items.Required {
 			a.members = append(a.members, newParameter(member, value.Items.Properties[member]))
@@ -214,9 +215,9 @@ func newParameter(name string, field *node) parameter {
 	return a
 }
 
-// schema returns the JSON Schema of the argument. Strict schemas require null for an omitted
+// encodeSchema returns the JSON Schema of the argument. Strict schemas require null for an omitted
 // argument.
-func (p parameter) schema(nullable bool) map[string]any {
+func (p parameter) encodeSchema(nullable bool) map[string]any {
 	s := map[string]any{"type": p.kind}
 	if p.description != "" {
 		s["description"] = p.description
@@ -246,7 +247,7 @@ func listItem(members []parameter) map[string]any {
 	properties, required := []byte{'{'}, make([]string, len(members))
 	for i, m := range members {
 		required[i] = m.name
-		member, _ := json.Marshal(map[string]any{m.name: m.schema(false)}) // of texts and lists of them
+		member, _ := json.Marshal(map[string]any{m.name: m.encodeSchema(false)}) // of texts and lists of them
 		if i > 0 {
 			properties = append(properties, ',')
 		}
@@ -256,13 +257,13 @@ func listItem(members []parameter) map[string]any {
 		"required": required, "additionalProperties": false}
 }
 
-// schema returns the JSON Schema of the tool's arguments. A strict one uses the subset that
+// encodeSchema returns the JSON Schema of the tool's arguments. A strict one uses the subset that
 // endpoints support for generation: every property is required, and optional ones may be null.
-func (t tool) schema(strict bool) map[string]any {
+func (t tool) encodeSchema(strict bool) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, a := range t.parameters {
 		must := slices.Contains(t.required, a.name)
-		properties[a.name] = a.schema(strict && !must)
+		properties[a.name] = a.encodeSchema(strict && !must)
 		if strict || must {
 			required = append(required, a.name)
 		}

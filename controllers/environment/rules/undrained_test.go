@@ -41,7 +41,7 @@ func TestServersThatMissTheirEnd(t *testing.T) {
 			s.Reports[pod.Name] = *tc.report
 		}
 		s.Pods = []corev1.Pod{pod}
-		got := listDeaf(s)
+		got := listUndrained(s)
 		if (len(got) > 0) != (tc.want > 0) || len(got) > 0 && got[0].Grace != tc.want {
 			t.Errorf("%s: %+v, want a grace of %d", name, got, tc.want)
 		}

@@ -6,6 +6,7 @@ package talk
 import (
 	"strings"
 
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
 )
 
@@ -18,19 +19,23 @@ const (
 	Request Kind = "request"
 	// Tell gives a value, asked or unasked. It may be wrong.
 	Tell Kind = "tell"
+	// Evade puts a question off. The customer answers it when they are asked again.
+	Evade Kind = "evade"
 	// Correct replaces what the customer told wrongly.
 	Correct Kind = "correct"
 	// Rethink withdraws a wish and states another one.
 	Rethink Kind = "rethink"
 	// Insist repeats a request that was refused.
 	Insist Kind = "insist"
-	// Accept and Decline answer an offer.
+	// Accept and Decline answer an offer. Accept without a topic gives in to a refusal.
 	Accept  Kind = "accept"
 	Decline Kind = "decline"
 	// Confirm and Deny answer the question whether a change should be made.
 	Confirm Kind = "confirm"
 	Deny    Kind = "deny"
-	// Remind asks about a request that has no answer yet.
+	// Complain says how the customer feels.
+	Complain Kind = "complain"
+	// Remind answers a message that neither asks nor refuses: it asks what happens now.
 	Remind Kind = "remind"
 	// Exhausted says that the customer has told all that they know.
 	Exhausted Kind = "exhausted"
@@ -58,8 +63,8 @@ type Heard struct {
 	Asks []string `json:"asks,omitempty"`
 	// Offers are the tools with which it proposes to settle a request.
 	Offers []string `json:"offers,omitempty"`
-	// Confirms are the tools of which it asks whether the change should be made.
-	Confirms []string `json:"confirms,omitempty"`
+	// Confirms are the changes of which it asks whether they should be made.
+	Confirms []desk.Effect `json:"confirms,omitempty"`
 }
 
 // Turn is what the customer says at once, and what its words are checked against.
@@ -72,6 +77,20 @@ type Turn struct {
 	// Hidden are values that the customer must not state yet.
 	Hidden []facts.Wanted
 }
+
+// The topics about which an agent asks, the same in every case.
+const (
+	AboutOrder    = "order"
+	AboutPhoto    = "photo"
+	AboutSerial   = "serial"
+	AboutDelivery = "delivery_day"
+	AboutWish     = "wish"
+	AboutAddress  = "address"
+	AboutRest     = "anything_else"
+)
+
+// Topics lists them.
+var Topics = []string{AboutOrder, AboutPhoto, AboutSerial, AboutDelivery, AboutWish, AboutAddress, AboutRest}
 
 // Moods are ordered by rising anger.
 var Moods = []string{"calm", "uneasy", "annoyed", "angry"}

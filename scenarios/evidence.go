@@ -26,7 +26,7 @@ func (f *goodFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 // FromYAML reads the name of a tool.
 func (t *toolName) FromYAML(d *source.Decoder, n *yaml.Node) {
 	var name string
-	d.Value(n, source.ValueOf(&name), strings.Join(desk.ListToolNames(true), "|"))
+	d.Value(n, source.ValueOf(&name), strings.Join(desk.ListToolNames(desk.Written), "|"))
 	*t = toolName(name)
 }
 
@@ -34,7 +34,7 @@ func (t *toolName) FromYAML(d *source.Decoder, n *yaml.Node) {
 func (m *minutesFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	var minutes source.Ordered[int]
 	minutes.FromYAML(d, n)
-	names := desk.ListToolNames(true)
+	names := desk.ListToolNames(desk.Written)
 	*m = minutesFile{}
 	for i, e := range minutes {
 		if !slices.Contains(names, e.Name) {

@@ -28,6 +28,8 @@ type WorkflowScenario struct {
 
 	// Modifiers are those of a generated case, ordered, and nil for others.
 	Modifiers []string `json:",omitempty"`
+	// Talks means that the customer of a generated case answers the agent's messages.
+	Talks bool `json:",omitempty"`
 
 	// template draws the workflows. That of a scenario known by the index is compiled at its first
 	// call.
@@ -59,7 +61,7 @@ func (s *WorkflowScenario) Category() string {
 
 // Task is the name of the task that plays the workflow.
 func (s *WorkflowScenario) Task() string {
-	return tasks.OfWorkflow(s.Class, s.Family != "")
+	return tasks.OfWorkflow(s.Class, s.Family != "", s.Talks)
 }
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.
@@ -132,13 +134,13 @@ func (f *limitsFile) minutes() map[string]int {
 	if f.StepMinutes != nil {
 		return f.StepMinutes
 	}
-	return toolMinutes(true)
+	return toolMinutes(desk.Written)
 }
 
-// toolMinutes are the durations of all tools, or of those that written workflows have.
-func toolMinutes(written bool) map[string]int {
+// toolMinutes are the durations of the tools that a kind of tasks has.
+func toolMinutes(of desk.Tasks) map[string]int {
 	minutes := map[string]int{}
-	for _, name := range desk.ListToolNames(written) {
+	for _, name := range desk.ListToolNames(of) {
 		minutes[name] = desk.FindTool(name).Minutes
 	}
 	return minutes

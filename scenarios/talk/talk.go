@@ -4,8 +4,6 @@
 package talk
 
 import (
-	"strings"
-
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
 )
@@ -96,10 +94,4 @@ var Topics = []string{AboutOrder, AboutPhoto, AboutSerial, AboutDelivery, AboutW
 var Moods = []string{"calm", "uneasy", "annoyed", "angry"}
 
 // Template returns the words of the acts in their order.
-func (t *Turn) Template() string {
-	words := make([]string, len(t.Acts))
-	for i, act := range t.Acts {
-		words[i] = act.Words
-	}
-	return strings.Join(words, " ")
-}
+func (t *Turn) Template() string { return template(t.Acts) }

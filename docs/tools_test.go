@@ -25,7 +25,7 @@ func TestTheToolsAreThoseOfTheDesk(t *testing.T) {
 		var table strings.Builder
 		table.WriteString("| action | payload | |\n|---|---|---|\n")
 		for _, tool := range desk.Tools {
-			if tool.CasesOnly != casesOnly {
+			if (tool.Tasks != 0) != casesOnly {
 				continue
 			}
 			args := make([]string, len(tool.Args))

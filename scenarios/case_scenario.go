@@ -57,7 +57,7 @@ type composedWorkflow struct {
 // caseWorkflow makes the scenario of a generated case.
 func caseWorkflow(p *openPack, c *cases.Composition) *WorkflowScenario {
 	s := &WorkflowScenario{ID: c.ID, Version: c.Version(), Split: c.Split, Class: c.Difficulty,
-		Language: c.Language, File: c.File, Pack: p.info, Family: c.Family, Modifiers: c.Modifiers}
+		Language: c.Language, File: c.File, Pack: p.info, Family: c.Family, Modifiers: c.Modifiers, Talks: c.Talks}
 	s.template = func() (workflowTemplate, error) { return &composedWorkflow{s, p.salt, c}, nil }
 	return s
 }
@@ -81,6 +81,10 @@ func (s *composedWorkflow) instantiate(seed int64) (*Workflow, error) {
 	w.Answers, w.Faults = c.Answers, c.Faults
 	w.Facts, w.True, w.Closed = caseFacts(c), c.True, c.Records.Closed()
 	w.MaxSteps = caseMaxSteps
+	if c.Talk != nil {
+		w.Rules, w.Talk, w.StepMinutes = TalkRules, c.Talk, talkMinutes()
+		w.Answers, w.Unasked, w.AskWords = nil, "", nil
+	}
 	return w, nil
 }
 
@@ -94,7 +98,10 @@ func caseFacts(c *cases.Case) []Fact {
 }
 
 // caseMinutes are the durations of the tools in every generated case.
-var caseMinutes = sync.OnceValue(func() map[string]int { return toolMinutes(false) })
+var caseMinutes = sync.OnceValue(func() map[string]int { return toolMinutes(desk.Cases) })
+
+// talkMinutes are those in every conversation.
+var talkMinutes = sync.OnceValue(func() map[string]int { return toolMinutes(desk.Talks) })
 
 // caseSteps makes the steps of the decision.
 func caseSteps(c *cases.Case) []WorkflowStep {
@@ -104,9 +111,16 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 		steps = append(steps, step)
 	}
 	questions := c.Questions
+	if c.Talk != nil {
+		for _, asks := range c.Talk.Rounds(c.ListAsked()) {
+			add(WorkflowStep{Action: desk.Tell, Asks: asks})
+		}
+	}
 	for _, r := range c.Decision.Reads {
 		step := WorkflowStep{Action: r.Tool}
-		if tool := desk.FindTool(r.Tool); tool.Show == nil {
+		if tool := desk.FindTool(r.Tool); tool.Show == nil && c.Talk != nil {
+			continue
+		} else if tool.Show == nil {
 			step.Ask, step.Answer, step.About = true, questions[0].Answer, questions[0].About
 			questions = questions[1:]
 		} else if needed := tool.Args[0]; !strings.HasSuffix(needed, "?") {
@@ -116,6 +130,11 @@ func caseSteps(c *cases.Case) []WorkflowStep {
 	}
 	known := listStepIDs(steps)
 	for _, e := range c.Decision.Effects {
+		if slices.Contains(c.Decision.Confirms, e) {
+			for _, asked := range c.Talk.Confirmations(e) {
+				add(WorkflowStep{Action: desk.Tell, Confirms: &asked, Requires: known})
+			}
+		}
 		add(WorkflowStep{Action: e.Tool, Args: effectArgs(e), Requires: known})
 	}
 	add(WorkflowStep{Action: desk.RespondUser, Requires: listStepIDs(steps), Terminal: true})

@@ -430,7 +430,7 @@ func (f *goodFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 // FromYAML reads the name of a tool.
 func (t *toolName) FromYAML(d *source.Decoder, n *yaml.Node) {
 	var name string
-	d.Value(n, source.ValueOf(&name), strings.Join(desk.ListToolNames(true), "|"))
+	d.Value(n, source.ValueOf(&name), strings.Join(desk.ListToolNames(desk.Written), "|"))
 	*t = toolName(name)
 }
 
@@ -438,7 +438,7 @@ func (t *toolName) FromYAML(d *source.Decoder, n *yaml.Node) {
 func (m *minutesFile) FromYAML(d *source.Decoder, n *yaml.Node) {
 	var minutes source.Ordered[int]
 	minutes.FromYAML(d, n)
-	names := desk.ListToolNames(true)
+	names := desk.ListToolNames(desk.Written)
 	*m = minutesFile{}
 	for i, e := range minutes {
 		if !slices.Contains(names, e.Name) {
@@ -571,13 +571,13 @@ func (f *limitsFile) minutes() map[string]int {
 	if f.StepMinutes != nil {
 		return f.StepMinutes
 	}
-	return toolMinutes(true)
+	return toolMinutes(desk.Written)
 }
 
-// toolMinutes are the durations of all tools, or of those that written workflows have.
-func toolMinutes(written bool) map[string]int {
+// toolMinutes are the durations of the tools that a kind of tasks has.
+func toolMinutes(of desk.Tasks) map[string]int {
 	minutes := map[string]int{}
-	for _, name := range desk.ListToolNames(written) {
+	for _, name := range desk.ListToolNames(of) {
 		minutes[name] = desk.FindTool(name).Minutes
 	}
 	return minutes

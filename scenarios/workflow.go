@@ -2,7 +2,9 @@ package scenarios
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/cel-go/common/types"
@@ -12,6 +14,7 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 // Cents is an amount of US dollars in cents.
@@ -37,7 +40,9 @@ type Workflow struct {
 	// AskWords are the beginnings of words that make a sentence to the customer of a generated case
 	// a question.
 	AskWords []string `json:",omitempty"`
-	Visible  Visible
+	// Talk is the customer of a conversation, nil for other workflows.
+	Talk    *talk.Script `json:",omitempty"`
+	Visible Visible
 	// Records are those behind the tools. An environment changes a clone of them.
 	Records desk.Records
 	// Policy is that of a generated case, nil for written workflows.
@@ -68,9 +73,9 @@ type Workflow struct {
 // Rules are how a workflow is played and paid, as far as written workflows and generated cases
 // differ.
 type Rules struct {
-	// AllTools means that there are the tools that only cases have, so that the customer is asked
-	// with ask_customer and every reply ends the episode.
-	AllTools bool
+	// Tools are those that agents have. Where there are more than in written workflows, there is one
+	// to ask the customer, and every reply ends the episode.
+	Tools desk.Tasks
 	// PlainRecords means that answers contain records by their kinds, with the members that records
 	// of written workflows have.
 	PlainRecords bool
@@ -86,11 +91,16 @@ type Rules struct {
 	PaysLookUpsApart bool
 }
 
-// The rules of written workflows and of generated cases.
+// The rules of written workflows, of generated cases, and of those with conversations.
 var (
-	WrittenRules = Rules{FinesExcess: true, PlainRecords: true}
-	CaseRules    = Rules{AllTools: true, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true}
+	WrittenRules = Rules{Tools: desk.Written, FinesExcess: true, PlainRecords: true}
+	CaseRules    = caseRules(desk.Cases)
+	TalkRules    = caseRules(desk.Talks)
 )
+
+func caseRules(tools desk.Tasks) Rules {
+	return Rules{Tools: tools, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true}
+}
 
 // Visible is the part of the backend's state in the first observation. "" and "unknown" both mean
 // that it hasn't been looked up. It is never the true value.
@@ -115,11 +125,30 @@ type WorkflowStep struct {
 	Answer string
 	// About lists the words of which the question must contain one. It is empty for any question.
 	About []string
+	// Asks are the topics that the customer of a conversation must have told, and Confirms is a
+	// change about which they must have been asked. Either makes the step a message to them.
+	Asks     []string     `json:",omitempty"`
+	Confirms *desk.Effect `json:",omitempty"`
 }
 
 // Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64,
 // float64 or bool; amounts are int64 cents, so an environment converts the agent's dollars first.
 func (s WorkflowStep) Accepts(payload map[string]any) bool { return acceptsAll(s.Args, payload) }
+
+// Message are the arguments of a message to the customer of a conversation that does what a step
+// requires.
+func (w *Workflow) Message(step WorkflowStep) map[string]any {
+	args := map[string]any{}
+	if step.Confirms != nil {
+		args = maps.Collect(step.Confirms.Args())
+		args["confirms"] = []string{step.Confirms.Tool}
+	} else {
+		args["asks"] = step.Asks
+	}
+	greeting, _, _ := strings.Cut(w.References.Good[0], ".")
+	args["message"] = greeting + "."
+	return args
+}
 
 // NeutralAction is a harmless look-up: it costs little and may be done Max times before it counts
 // as wrong.

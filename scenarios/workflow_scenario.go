@@ -28,6 +28,8 @@ type WorkflowScenario struct {
 
 	// Modifiers are those of a generated case, ordered, and nil for others.
 	Modifiers []string `json:",omitempty"`
+	// Talks means that the customer of a generated case answers the agent's messages.
+	Talks bool `json:",omitempty"`
 
 	// template draws the workflows. That of a scenario known by the index is compiled at its first
 	// call.
@@ -59,7 +61,7 @@ func (s *WorkflowScenario) Category() string {
 
 // Task is the name of the task that plays the workflow.
 func (s *WorkflowScenario) Task() string {
-	return tasks.OfWorkflow(s.Class, s.Family != "")
+	return tasks.OfWorkflow(s.Class, s.Family != "", s.Talks)
 }
 
 // Instantiate draws a workflow, in the same way as TicketScenario.Instantiate.

@@ -38,6 +38,8 @@ type Task struct {
 	Class string
 	// Generated tells that the workflows are generated cases, which have more tools.
 	Generated bool
+	// Talks tells that the customer of a generated case answers the agent's messages.
+	Talks bool
 	// Replies tells that a judge grades what the agent writes.
 	Replies bool
 	// Verb and Noun are what an agent does, as "Resolves" and "tickets".
@@ -64,6 +66,12 @@ var table = []Task{
 		Verb: "Handles", Noun: "cases"},
 	{Name: "case-hard", Environment: Workflow, PassScore: 750_000, Class: "hard", Generated: true,
 		Verb: "Handles", Noun: "cases"},
+	{Name: "talk-easy", Environment: Workflow, PassScore: 750_000, Class: "easy", Generated: true, Talks: true,
+		Verb: "Handles", Noun: "conversations"},
+	{Name: "talk-medium", Environment: Workflow, PassScore: 750_000, Class: "medium", Generated: true, Talks: true,
+		Verb: "Handles", Noun: "conversations"},
+	{Name: "talk-hard", Environment: Workflow, PassScore: 750_000, Class: "hard", Generated: true, Talks: true,
+		Verb: "Handles", Noun: "conversations"},
 }
 
 // Find returns a task, and whether there is one of that name.
@@ -90,8 +98,10 @@ func OfEnvironment(environment string) []Task {
 }
 
 // OfWorkflow returns the name of the task that plays the workflows of a class.
-func OfWorkflow(class string, generated bool) string {
-	at := slices.IndexFunc(table, func(t Task) bool { return t.Class == class && t.Generated == generated })
+func OfWorkflow(class string, generated, talks bool) string {
+	at := slices.IndexFunc(table, func(t Task) bool {
+		return t.Class == class && t.Generated == generated && t.Talks == talks
+	})
 	if class == "" || at < 0 {
 		return ""
 	}

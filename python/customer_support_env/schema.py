@@ -125,6 +125,7 @@ class CSRAction(Action):
         "look_up_customer",
         "look_up_policy",
         "ask_customer",
+        "tell",
         "replace_item",
         "issue_credit",
         "cancel_order",

@@ -9,9 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/cel-go/common/types"
+
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 // Case is an instance of a composition. It is immutable.
@@ -43,6 +46,8 @@ type Case struct {
 	AskWords []string
 	// Ticket is what only a ticket has, nil for a case of the workflow environment.
 	Ticket *Ticket
+	// Talk is the customer of a conversation, nil for other cases.
+	Talk *talk.Script
 }
 
 // Answer is what only the customer knows.
@@ -85,16 +90,20 @@ func (c *Composition) newWorld(key expr.StreamKey) *world {
 func (c *Composition) decide(w *world) (*Case, error) {
 	w.build()
 	out := &Case{Now: w.now, Policy: &w.policy, Records: w.Records}
-	for i, r := range c.drawRequests(w) {
+	requests := c.drawRequests(w)
+	if c.Talks {
+		w.talk = c.drawTalk(w, requests)
+	}
+	for i, r := range requests {
 		d, err := desk.DecideRequest(desk.Desk{Now: w.now, Policy: &w.policy, Records: &w.Records}, r)
 		if err != nil {
 			return nil, err
 		}
-		later := i > 0 && c.later() != nil
+		later := i > 0 && c.later() != nil && !c.Talks
 		if later && !asksOrder(&out.Decision) {
 			break // The customer is never asked, and so never says it.
 		}
-		if later || c.hides() && needsOrder(&d, w.Orders[0].ID) {
+		if later || (c.hides() || w.talk.misleads()) && needsOrder(&d, w.Orders[0].ID) {
 			d.Reads = slices.Insert(d.Reads, 0, desk.Read{Tool: desk.AskCustomer, Key: orderValue})
 		}
 		out.Requests, out.Decisions = append(out.Requests, r), append(out.Decisions, d)
@@ -193,11 +202,18 @@ func (c *Composition) writeTexts(out *Case, w *world) error {
 		return fmt.Errorf("no voice of split %q has texts of the family and of every modifier", c.Split)
 	}
 	voice := voices[w.below("voice", len(voices))]
-	out.Query, out.Voice = texts.say(c.family.says[c.Language][voice]), voice
+	out.Voice = voice
+	if w.talk.misleads() {
+		texts.Vals[orderValue] = types.String(w.talk.order)
+	}
+	out.Query = texts.say(c.family.says[c.Language][voice])
 	for _, m := range c.modifiers {
-		if t := m.says[c.Language][voice]; t != nil && !m.Later {
+		if t := m.says[c.Language][voice]; t != nil && !m.Later && !w.talk.isLate(m) {
 			out.Query += " " + texts.say(t)
 		}
+	}
+	if w.talk.misleads() {
+		delete(texts.Vals, orderValue)
 	}
 	for _, topic := range c.listTopics() {
 		out.Answers = append(out.Answers, c.writeQuestion(topic, voice, texts))
@@ -218,7 +234,20 @@ func (c *Composition) writeTexts(out *Case, w *world) error {
 	if err := replies.writeReply(out, w, l); err != nil {
 		return err
 	}
+	if c.Talks {
+		c.writeTalk(out, w, texts)
+	}
 	return cmp.Or(texts.Err, out.setTrue())
+}
+
+// ListAsked are the topics about which the customer has to be asked.
+func (c *Case) ListAsked() (topics []string) {
+	for _, r := range c.Decision.Reads {
+		if r.Tool == desk.AskCustomer {
+			topics = append(topics, r.Key)
+		}
+	}
+	return topics
 }
 
 // setTrue lists what the reply may tell besides its facts.

@@ -19,7 +19,8 @@ type namedFile struct{ name, text string }
 func read(tb testing.TB) []namedFile {
 	tb.Helper()
 	var files []namedFile
-	for _, pattern := range []string{"../families/*.yaml", "../modifiers/*.yaml", "../names/cases.yaml", "../names/replies-*.yaml"} {
+	for _, pattern := range []string{"../families/*.yaml", "../modifiers/*.yaml", "../names/cases.yaml", "../names/replies-*.yaml",
+		"../names/talk-*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			tb.Fatal(err)

@@ -26,12 +26,14 @@ type Composition struct {
 	// ID is that of the pack's list, and File the list's. Both are "" for a composition without
 	// one.
 	ID, File    string
+	list        string // the id of the list
 	Family      string
 	Modifiers   []string // ordered
 	Language    string
 	Split       string
 	Difficulty  string // easy, medium or hard
 	Tickets     bool   // shown as tickets, not as workflows
+	Talks       bool   // the customer answers the agent's messages
 	trainVoices bool   // in every split
 	family      *family
 	modifiers   []*modifier
@@ -101,7 +103,7 @@ func (s *Set) listCases(c *compiler, file string, f *listFile) {
 			c.failf(e.Pos, "%v", err)
 			continue
 		}
-		composition.ID, composition.File = id, file
+		composition.ID, composition.File, composition.list = id, file, f.Metadata.ID
 		composition.Difficulty, composition.Split = words[0], words[1]
 		composition.trainVoices = f.Voices != ""
 		if !slices.Contains([]string{trainSplit, devSplit, testSplit, privateSplit}, words[1]) {

@@ -25,6 +25,8 @@ type Set struct {
 	train     []string // voices
 	heldOut   []string // voices
 	replies   map[string]*replies
+	// lines are what customers say in conversations, by language, name and voice.
+	lines map[string]map[string]map[string]*expr.Text
 }
 
 // family is a compiled family.
@@ -62,7 +64,7 @@ func IsKind(kind string) bool { return strings.HasPrefix(kind, "Case") }
 // error joins all faults.
 func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	s := &Set{people: people, goods: &goods{}, modifiers: map[string]*modifier{}, answers: map[string]*answer{},
-		replies: map[string]*replies{}}
+		replies: map[string]*replies{}, lines: map[string]map[string]map[string]*expr.Text{}}
 	c := &compiler{texts: map[string]*expr.Compiler{}}
 	var families []*familyFile
 	lists := map[string]*listFile{}
@@ -89,9 +91,12 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 		case "CaseReplies":
 			r := decodeFile[repliesFile](d, f.Root)
 			s.replies[r.Metadata.ID] = c.compileReplies(r)
+		case "CaseTalk":
+			t := decodeFile[talkFile](d, f.Root)
+			s.lines[t.Metadata.ID] = c.compileLines(t)
 		default:
 			c.failf(source.Position{File: f.Name, Line: 1},
-				"kind is CaseWorld, CaseFamily, CaseModifier, CaseReplies or CaseList, got %q", kind)
+				"kind is CaseWorld, CaseFamily, CaseModifier, CaseReplies, CaseTalk or CaseList, got %q", kind)
 		}
 		c.errs = append(c.errs, d.Errs...)
 	}
@@ -103,6 +108,9 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 	if len(c.errs) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			s.listCases(c, name, lists[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			s.listTalks(c, name, lists[name], lists)
 		}
 	}
 	return s, errors.Join(c.errs...)
@@ -177,7 +185,7 @@ func (c *compiler) checkRequest(r *requestFile) {
 
 func (c *compiler) checkFaults(files []faultFile) {
 	for _, f := range files {
-		if tools := desk.ListToolNames(false); !slices.Contains(tools, f.Tool) || f.Tool == desk.RespondUser {
+		if tools := desk.ListToolNames(desk.Cases | desk.Talks); !slices.Contains(tools, f.Tool) || f.Tool == desk.RespondUser {
 			c.failf(f.Pos, "tool is one of %s, and not %s, got %q", strings.Join(tools, ", "), desk.RespondUser, f.Tool)
 		}
 	}

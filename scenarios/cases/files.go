@@ -159,8 +159,21 @@ type listFile struct {
 	Language   string   `yaml:"language,optional" enum:"en|de|es|fr"`
 	As         string   `yaml:"as,optional" enum:"tickets"` // by default workflows
 	// Voices is train if all splits have the voices for training.
-	Voices string                 `yaml:"voices,optional" enum:"train"`
-	Cases  source.Ordered[string] `yaml:"cases"`
+	Voices string `yaml:"voices,optional" enum:"train"`
+	// Talk means that the customers of the cases talk. Such a list names lists instead of cases,
+	// whose cases it has under ids that begin with its own.
+	Talk  bool                   `yaml:"talk,optional"`
+	Like  []string               `yaml:"like,optional"`
+	Cases source.Ordered[string] `yaml:"cases,optional"`
+}
+
+// talkFile contains what customers say in conversations in one language, whose code is its id: the
+// lines of talk.LineNames and those of ownLines, each by voice.
+type talkFile struct {
+	APIVersion string                                     `yaml:"apiVersion" enum:"csenv/v1"`
+	Kind       string                                     `yaml:"kind" enum:"CaseTalk"`
+	Metadata   Metadata                                   `yaml:"metadata"`
+	Lines      source.Ordered[source.Ordered[source.Raw]] `yaml:"lines"`
 }
 
 // repliesFile contains the words of right replies in one language, and the words by which a reply

@@ -24,6 +24,8 @@ type world struct {
 	// address is the one that the customer wants, and item the request's.
 	address string
 	item    desk.Item
+	// talk is what is drawn for a conversation, nil for other cases.
+	talk *drawnTalk
 }
 
 func (w *world) value(name string) value {

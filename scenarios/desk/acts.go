@@ -251,7 +251,11 @@ func showCustomer(d *Desk, _ Args) (Shown, string) { return Shown{Found: d.Recor
 func showPolicy(d *Desk, args Args) (Shown, string) {
 	section := d.Policy.Section(args.Text("topic"))
 	if section == "" {
-		return Shown{}, fmt.Sprintf("topic is one of %v", ListTopics())
+		topics := ListTopics()
+		if d.Policy.Talks {
+			topics = append(topics, Conversations)
+		}
+		return Shown{}, fmt.Sprintf("topic is one of %v", topics)
 	}
 	return Shown{Policy: section}, ""
 }

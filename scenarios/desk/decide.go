@@ -86,6 +86,9 @@ func DecideRequest(desk Desk, r Request) (Decision, error) {
 	default:
 		of.decide(d)
 	}
+	if d.Policy.Talks {
+		d.requireConfirmations()
+	}
 	if d.err == nil && len(d.out.Facts) == 0 {
 		d.failf("the decision %q has no fact to tell", d.out.Outcome)
 	}
@@ -112,7 +115,7 @@ func (d *decider) citeRules(rules ...string) {
 func TopicOf(rule string) string {
 	prefix, _, _ := strings.Cut(rule, "-")
 	return map[string]string{"RET": "returns", "DMG": "damage", "DEL": "delivery", "MON": "money",
-		"SUB": "subscriptions", "ACC": "accounts", "AUT": "authority"}[prefix]
+		"SUB": "subscriptions", "ACC": "accounts", "AUT": "authority", "CNV": Conversations}[prefix]
 }
 
 func (d *decider) setOutcome(outcome string, facts ...Fact) {
@@ -130,6 +133,25 @@ func (d *decider) handOver(team, rule string) {
 	d.out.Facts, d.out.Handed = nil, rule
 	d.setOutcome("to_"+team, Fact{Slot: "team", Text: team},
 		Fact{Slot: "answer_day", Day: addBusinessDays(d.Now, d.Policy.TeamDays)})
+}
+
+// requireConfirmations notes the changes that the customer has to confirm.
+func (d *decider) requireConfirmations() {
+	replaceable := slices.Contains([]string{"damaged", "defective", "wrong_item", "parcel", "not_found"}, d.Kind)
+	for _, e := range d.out.Effects {
+		switch e.Tool {
+		case Cancelling, Readdressing:
+			d.citeRules("CNV-1")
+		case Refunding, Crediting:
+			if !replaceable {
+				continue
+			}
+			d.citeRules("CNV-2")
+		default:
+			continue
+		}
+		d.out.Confirms = append(d.out.Confirms, e)
+	}
 }
 
 // The methods below read.

@@ -20,6 +20,9 @@ type Policy struct {
 	NewDays, ManyRefunds, TeamDays                                         int64
 	PhotoFrom, LogisticsAbove                                              Cents
 	RefundLimit, ReplaceLimit, CreditLimit, Goodwill                       Cents
+
+	// Talks means that the rules about conversations apply.
+	Talks bool `json:",omitempty"`
 }
 
 // number is a number of the policy by its name in the document.
@@ -108,6 +111,14 @@ func (p *Policy) Number(name string) (int64, bool) {
 //go:embed policy.md
 var document string
 
+// conversations is the topic that only policies of conversations have.
+//
+//go:embed conversations.md
+var conversations string
+
+// Conversations is the name of that topic.
+const Conversations = "conversations"
+
 // PolicyDocument returns the policy with the names of its numbers in place of the numbers.
 func PolicyDocument() string { return document }
 
@@ -118,7 +129,11 @@ type section struct {
 	numbers      []number
 }
 
-var sections = sync.OnceValue(func() []section {
+var sections = sync.OnceValue(func() []section { return parseSections(document) })
+
+var talkSections = sync.OnceValue(func() []section { return parseSections(conversations) })
+
+func parseSections(document string) []section {
 	parts := strings.Split("\n"+document, "\n# ")[1:]
 	out := make([]section, 0, len(parts))
 	for _, part := range parts {
@@ -135,9 +150,9 @@ var sections = sync.OnceValue(func() []section {
 		out = append(out, next)
 	}
 	return out
-})
+}
 
-// ListTopics are the topics of the policy, in its order. The terms are part of every topic.
+// ListTopics are the topics of every policy, in its order. The terms are part of every topic.
 func ListTopics() []string {
 	topics := make([]string, 0, len(sections()))
 	for _, s := range sections()[1:] {
@@ -161,7 +176,11 @@ func (p *Policy) Pages() []Page {
 // Section returns the text of a topic with the policy's numbers, after the terms, "" for an unknown
 // topic.
 func (p *Policy) Section(topic string) string {
-	for _, s := range sections()[1:] {
+	topics := sections()[1:]
+	if p.Talks {
+		topics = slices.Concat(topics, talkSections())
+	}
+	for _, s := range topics {
 		if s.topic == topic {
 			return sections()[0].page(p).String() + "\n\n" + s.page(p).String()
 		}

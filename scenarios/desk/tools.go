@@ -1,6 +1,11 @@
 package desk
 
-import "iter"
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // The names of tools that the policy and agents use.
 const (
@@ -10,6 +15,7 @@ const (
 	LookUpCustomer = "look_up_customer"
 	LookUpPolicy   = "look_up_policy"
 	AskCustomer    = "ask_customer"
+	Tell           = "tell"
 	RespondUser    = "respond_user"
 
 	Refunding    = "initiate_refund"
@@ -20,6 +26,16 @@ const (
 	Escalating   = "escalate_issue"
 )
 
+// Tasks is a set of kinds of tasks, as bits.
+type Tasks uint8
+
+// The kinds of tasks: written workflows, generated cases, and those with conversations.
+const (
+	Written Tasks = 1 << iota
+	Cases
+	Talks
+)
+
 // Tool is a tool of the desk. What agents are offered, what scenario files may name, and what the
 // pages of docs say are derived from these rows.
 type Tool struct {
@@ -28,8 +44,8 @@ type Tool struct {
 	About string
 	// Args are the names of the arguments in the action's form, with a ? if the tool works without.
 	Args []string
-	// CasesOnly means that written workflows don't have the tool.
-	CasesOnly bool
+	// Tasks are those that have the tool, 0 for all.
+	Tasks Tasks
 	// Minutes is the tool's duration on the simulated clock.
 	Minutes int
 
@@ -65,28 +81,31 @@ var Tools = []Tool{
 		Check: (*Records).checkEscalate, Apply: (*Records).applyEscalate, NextStep: "handed_over",
 		After: []string{LookUpCustomer}, Topics: []string{"authority"}},
 	{Name: CheckShipment, About: "looks the parcels of an order up.",
-		Args: []string{"order_id"}, CasesOnly: true, Minutes: 1, Show: showShipments},
+		Args: []string{"order_id"}, Tasks: Cases | Talks, Minutes: 1, Show: showShipments},
 	{Name: LookUpCustomer, About: "looks the customer up: level, region, subscriptions, what was given before.",
-		Args: []string{"order_id?"}, CasesOnly: true, Minutes: 1, Show: showCustomer},
+		Args: []string{"order_id?"}, Tasks: Cases | Talks, Minutes: 1, Show: showCustomer},
 	{Name: LookUpPolicy, About: "reads a topic of the policy.",
-		Args: []string{"topic"}, CasesOnly: true, Minutes: 1, Show: showPolicy},
-	{Name: AskCustomer, About: "asks the customer a question.", Args: []string{"message"}, CasesOnly: true, Minutes: 4},
-	{Name: Replacing, About: "sends an item again.", Args: []string{"order_id", "sku"}, CasesOnly: true, Minutes: 1,
+		Args: []string{"topic"}, Tasks: Cases | Talks, Minutes: 1, Show: showPolicy},
+	{Name: AskCustomer, About: "asks the customer a question.", Args: []string{"message"}, Tasks: Cases, Minutes: 4},
+	{Name: Tell, About: "writes to the customer, who answers, without ending the episode; confirms are changes to be made with " +
+		"the other arguments.", Args: []string{"message", "facts?", "asks?", "offers?", "confirms?", "order_id?", "payment_id?",
+		"sku?", "amount?", "address?"}, Tasks: Talks, Minutes: 4},
+	{Name: Replacing, About: "sends an item again.", Args: []string{"order_id", "sku"}, Tasks: Cases | Talks, Minutes: 1,
 		Check: (*Records).checkReplace, Apply: (*Records).applyReplace, NextStep: "replaced",
 		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"damage", "authority"}},
 	{Name: Crediting, About: "gives store credit; order_id is needed if it is for an order.",
-		Args: []string{"order_id?", "amount"}, CasesOnly: true, Minutes: 1,
+		Args: []string{"order_id?", "amount"}, Tasks: Cases | Talks, Minutes: 1,
 		Check: (*Records).checkCredit, Apply: (*Records).applyCredit, NextStep: "credited", AtOnce: true,
 		After: []string{LookUpCustomer}, Topics: []string{"authority"}},
-	{Name: Cancelling, About: "cancels an order.", Args: []string{"order_id"}, CasesOnly: true, Minutes: 1,
+	{Name: Cancelling, About: "cancels an order.", Args: []string{"order_id"}, Tasks: Cases | Talks, Minutes: 1,
 		Check: (*Records).checkCancel, Apply: (*Records).applyCancel, NextStep: "cancelled", AtOnce: true,
 		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"money"}},
 	{Name: Readdressing, About: "changes the address of an order.", Args: []string{"order_id", "address"},
-		CasesOnly: true, Minutes: 1,
+		Tasks: Cases | Talks, Minutes: 1,
 		Check: (*Records).checkReaddress, Apply: (*Records).applyReaddress, NextStep: "changed", AtOnce: true,
 		After: []string{LookUpCustomer, CheckOrder}, Topics: []string{"delivery"}},
 	{Name: RespondUser, About: "writes to the customer and ends the episode, unless it asks for what the customer " +
-		"alone knows and the task has no ask_customer.", Args: []string{"message", "facts"}, Minutes: 4},
+		"alone knows and the task has neither ask_customer nor tell.", Args: []string{"message", "facts"}, Minutes: 4},
 }
 
 var toolsByName = func() map[string]*Tool {
@@ -100,11 +119,14 @@ var toolsByName = func() map[string]*Tool {
 // FindTool returns the tool of a name, nil if there is none.
 func FindTool(name string) *Tool { return toolsByName[name] }
 
-// ListToolNames lists the names of all tools, or of those that written workflows have.
-func ListToolNames(written bool) []string {
+// In reports whether one of the kinds of tasks has the tool.
+func (t *Tool) In(tasks Tasks) bool { return t.Tasks == 0 || t.Tasks&tasks != 0 }
+
+// ListToolNames lists the names of the tools that one of the kinds of tasks has.
+func ListToolNames(tasks Tasks) []string {
 	var names []string
 	for i := range Tools {
-		if !written || !Tools[i].CasesOnly {
+		if Tools[i].In(tasks) {
 			names = append(names, Tools[i].Name)
 		}
 	}
@@ -119,6 +141,24 @@ func IndexTool(name string) int {
 		}
 	}
 	return -1
+}
+
+// Call returns the effect of a call with those of the arguments that its tool takes.
+func (e Effect) Call() Effect {
+	tool := FindTool(e.Tool)
+	for _, arg := range e.texts() {
+		if !tool.takes(arg.name) {
+			*arg.text = ""
+		}
+	}
+	if !tool.takes("amount") {
+		e.Amount = 0
+	}
+	return e
+}
+
+func (t *Tool) takes(name string) bool {
+	return slices.ContainsFunc(t.Args, func(arg string) bool { return strings.TrimSuffix(arg, "?") == name })
 }
 
 // IsChange reports whether a tool of that name changes the records.
@@ -190,6 +230,17 @@ func (e *Effect) Args() iter.Seq2[string, any] {
 			yield("amount", int64(e.Amount))
 		}
 	}
+}
+
+// IsWithin reports whether another effect is the same call, as far as this one has arguments.
+func (e Effect) IsWithin(other Effect) bool {
+	given := maps.Collect(other.Args())
+	for name, value := range e.Args() {
+		if given[name] != value {
+			return false
+		}
+	}
+	return e.Tool == other.Tool
 }
 
 // Fault makes the Call-th call (from 1) of a tool fail with Error, like a backend that is

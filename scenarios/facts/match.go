@@ -267,6 +267,13 @@ func (g *Gold) Invents(quote *Message) bool {
 // Context is what the gold's values were read with.
 func (g *Gold) Context() *Context { return g.context }
 
+// Agree reports whether two values of a name are the same one in any usual form.
+func (c *Context) Agree(what, a, b string) bool {
+	name, known := Find(what)
+	x, y := c.read(name, a), c.read(name, b)
+	return known && c.equal(&x, &y)
+}
+
 // Stated are the facts as an agent states them: with the usual value of each.
 func Stated(all []Wanted) []Fact {
 	out := make([]Fact, len(all))

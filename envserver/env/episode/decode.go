@@ -47,6 +47,16 @@ func (a Action) Get(field string) string {
 	return ""
 }
 
+// List returns the values of a field with Many.
+func (a Action) List(field string) (values []string) {
+	for _, t := range a.values {
+		if t.field == field {
+			values = append(values, t.value)
+		}
+	}
+	return values
+}
+
 // Facts returns what is stated beside the action's message, in the order in which it was sent. A
 // value that was a number is as it was written. The result is shared.
 func (a Action) Facts() []facts.Fact { return a.facts }
@@ -225,6 +235,8 @@ func (d *decoder) decodeValue(field *Field, s spot) {
 		d.decodeObject(field, s)
 	case field.Facts:
 		d.decodeFacts(s)
+	case field.Many:
+		d.decodeList(field, s)
 	default:
 		if value, ok := d.decodeText(field, s); ok {
 			d.action.values = append(d.action.values, text{s.name(), value})
@@ -288,6 +300,22 @@ func (d *decoder) decodeFacts(s spot) {
 		if given, ok := d.decodeMembers([]Field{whatField, valueField}, item); ok {
 			d.action.facts = append(d.action.facts, facts.Fact{
 				What: d.decodeMember(&whatField, item, given), Value: d.decodeMember(&valueField, item, given)})
+		}
+	}
+}
+
+// decodeList reads a list of values of a vocabulary.
+func (d *decoder) decodeList(field *Field, s spot) {
+	items, err := object.ReadList(s.raw, len(field.Enum))
+	switch {
+	case errors.Is(err, object.ErrTooMany):
+		d.faultf("too_long", s, "%s should have at most %d values", s.name(), len(field.Enum))
+	case err != nil:
+		d.faultf("list_type", s, "%s should be a list of some of %s, or null", s.name(), quoteValues(field.Enum))
+	}
+	for i, raw := range items {
+		if value, ok := d.decodeText(field, spot{parent: &s, index: i, raw: raw}); ok {
+			d.action.values = append(d.action.values, text{s.name(), value})
 		}
 	}
 }

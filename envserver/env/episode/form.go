@@ -19,8 +19,9 @@ const typeField = "action_type"
 type Field struct {
 	Name        string
 	Description string
-	// Enum lists the values of a closed vocabulary.
+	// Enum lists the values of a closed vocabulary, of which a field with Many is a list.
 	Enum []string
+	Many bool
 	// MaxLength bounds a free text in Unicode code points. A free text has at least one, unless
 	// Empty is set.
 	MaxLength int

@@ -47,6 +47,9 @@ func (field *Field) compactSchema() schema {
 	case field.Facts:
 		value := schema{"type": []string{"string", "number"}, "maxLength": valueField.MaxLength}
 		s["type"], s["maxItems"], s["items"] = []string{"array", "null"}, facts.MaxStated, factSchema(value, "")
+	case field.Many:
+		s["type"], s["maxItems"] = []string{"array", "null"}, len(field.Enum)
+		s["items"] = schema{"enum": field.Enum}
 	case field.Enum != nil:
 		values := make([]any, len(field.Enum), len(field.Enum)+1)
 		for i, v := range field.Enum {
@@ -151,6 +154,8 @@ func (field *Field) alternativeSchemas() []any {
 		// A model generates by this schema: it has neither maxItems, which strict modes don't
 		// support, nor a choice of types.
 		return []any{schema{"type": "array", "items": factSchema(schema{"type": "string"}, field.explainer)}}
+	case field.Many:
+		return []any{schema{"type": "array", "items": schema{"type": "string", "enum": field.Enum}}}
 	case field.Enum != nil:
 		return []any{schema{"type": "string", "enum": field.Enum}}
 	case field.Number:

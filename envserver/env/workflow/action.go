@@ -9,6 +9,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
+	"github.com/csenv/csenv/tasks"
 )
 
 // The maximum lengths of a payload's texts, in characters.
@@ -25,7 +27,14 @@ const maxDollars = 1e9
 // actionForm is the shape of the environment's actions. Every payload field is optional, so that an
 // action without a required field is a wrong action and not a malformed one.
 var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
-	{Name: "payload", Description: "The action's arguments.", Properties: append(payloadTexts, episode.FactsField())},
+	{Name: "payload", Description: "The action's arguments.", Properties: append(payloadTexts, episode.FactsField(),
+		episode.Field{Name: "asks", Enum: talk.Topics, Many: true,
+			Description: "What the message asks the customer about."},
+		episode.Field{Name: "offers", Enum: listChangeNames(), Many: true,
+			Description: "The tools with which the message proposes to settle a request."},
+		episode.Field{Name: "confirms", Enum: listChangeNames(), Many: true,
+			Description: "The tools of which the message asks whether the change should be made. Their arguments are " +
+				"the payload's other fields, the same as in the change itself."})},
 }, listVariants())
 
 // payloadTexts are the payload's members but the facts.
@@ -37,7 +46,7 @@ var payloadTexts = []episode.Field{
 		"example 12.50."},
 	{Name: "address", MaxLength: maxReason, Description: "The new address."},
 	{Name: "topic", MaxLength: maxName, Description: "A topic of the policy: " +
-		strings.Join(desk.ListTopics(), ", ") + "."},
+		strings.Join(desk.ListTopics(), ", ") + ", in conversations also " + desk.Conversations + "."},
 	{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
 	{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
 	{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
@@ -48,8 +57,8 @@ func listVariants() []episode.Variant {
 	var variants []episode.Variant
 	for _, t := range desk.Tools {
 		v := episode.Variant{Type: t.Name, Description: t.About, Optional: []string{"payload"}}
-		if t.CasesOnly {
-			v.Description += " Only in the tasks case-easy, case-medium and case-hard."
+		if t.Tasks != 0 {
+			v.Description += " Only in the tasks " + strings.Join(listTasks(&t), ", ") + "."
 		}
 		for _, arg := range t.Args {
 			v.Properties = append(v.Properties, strings.TrimSuffix(arg, "?"))
@@ -57,6 +66,37 @@ func listVariants() []episode.Variant {
 		variants = append(variants, v)
 	}
 	return variants
+}
+
+// listChangeNames lists the tools that change the records.
+func listChangeNames() (names []string) {
+	for _, t := range desk.Tools {
+		if t.Apply != nil {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// listTasks lists the tasks of generated cases that have a tool.
+func listTasks(tool *desk.Tool) (names []string) {
+	for _, t := range tasks.OfEnvironment(tasks.Workflow) {
+		if tool.In(KindOf(&t)) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// KindOf is the kind of a task.
+func KindOf(t *tasks.Task) desk.Tasks {
+	switch {
+	case t.Talks:
+		return desk.Talks
+	case t.Generated:
+		return desk.Cases
+	}
+	return desk.Written
 }
 
 // normalizePayload normalizes an action's arguments as scenarios compare them: ids in capitals,
@@ -86,6 +126,11 @@ func normalizePayload(a episode.Action) map[string]any {
 	}
 	if stated := a.Facts(); len(stated) > 0 {
 		args["facts"] = stated
+	}
+	for _, field := range []string{"asks", "offers", "confirms"} {
+		if list := a.List("payload." + field); len(list) > 0 {
+			args[field] = list
+		}
 	}
 	return args
 }

@@ -85,21 +85,35 @@ func gold(b *testing.B, from []*scenarios.WorkflowScenario) []played {
 	return out
 }
 
+// casesAndTalks are the catalogue's cases with and without conversations.
+func casesAndTalks(catalog *scenarios.Catalog) map[string][]*scenarios.WorkflowScenario {
+	out := map[string][]*scenarios.WorkflowScenario{}
+	for _, s := range catalog.Cases() {
+		name := map[bool]string{false: "case", true: "talk"}[s.Talks]
+		out[name] = append(out[name], s)
+	}
+	return out
+}
+
 // BenchmarkCaseStep plays gold of generated cases without the reply, which is judged.
 func BenchmarkCaseStep(b *testing.B) {
 	catalog, kind := publicKind(b)
-	cases := gold(b, catalog.Cases())
-	b.ReportAllocs()
-	at, step := 0, 0
-	e := begin(kind, cases[0].Workflow, episode.Dense)
-	for b.Loop() {
-		if _, err := e.Step(b.Context(), cases[at].actions[step]); err != nil {
-			b.Fatal(err)
-		}
-		if step++; step == len(cases[at].actions)-1 {
-			at, step = (at+1)%len(cases), 0
-			e = begin(kind, cases[at].Workflow, episode.Dense)
-		}
+	for name, from := range casesAndTalks(catalog) {
+		b.Run(name, func(b *testing.B) {
+			cases := gold(b, from)
+			b.ReportAllocs()
+			at, step := 0, 0
+			e := begin(kind, cases[0].Workflow, episode.Dense)
+			for b.Loop() {
+				if _, err := e.Step(b.Context(), cases[at].actions[step]); err != nil {
+					b.Fatal(err)
+				}
+				if step++; step == len(cases[at].actions)-1 {
+					at, step = (at+1)%len(cases), 0
+					e = begin(kind, cases[at].Workflow, episode.Dense)
+				}
+			}
+		})
 	}
 }
 
@@ -107,9 +121,9 @@ func BenchmarkCaseStep(b *testing.B) {
 // of its own.
 func BenchmarkSession(b *testing.B) {
 	catalog, kind := publicKind(b)
-	for name, from := range map[string][]*scenarios.WorkflowScenario{
-		"workflow": catalog.Workflows(), "case": catalog.Cases(),
-	} {
+	kinds := casesAndTalks(catalog)
+	kinds["workflow"] = catalog.Workflows()
+	for name, from := range kinds {
 		b.Run(name, func(b *testing.B) {
 			scripts := gold(b, from)
 			const sessions = 2000

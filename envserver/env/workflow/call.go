@@ -7,6 +7,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 // result is a tool's answer: a record or an error.
@@ -24,6 +25,8 @@ type result struct {
 	Done   string `json:"done,omitempty"`
 	Sent   string `json:"sent,omitempty"`
 	Answer string `json:"answer,omitempty"`
+	// Heard is what a customer that isn't the embedded one took from a message.
+	Heard *talk.Heard `json:"heard,omitempty"`
 	// Note says that the reply states no fact.
 	Note string `json:"note,omitempty"`
 }
@@ -55,7 +58,7 @@ func encodeDocument(value any) (document, error) {
 // too: a refund that is too large is still a refund.
 func (s *state) callTool(action string, args desk.Args) result {
 	tool := desk.FindTool(action)
-	if tool.CasesOnly && !s.workflow.Rules.AllTools {
+	if !tool.In(s.workflow.Rules.Tools) {
 		return newFailure("%s isn't a tool of this task", action)
 	}
 	if tool.Apply != nil {
@@ -97,13 +100,19 @@ func (s *state) wrapRecord(record any, full result) result {
 	return plain
 }
 
+// refuseTool refuses to write to the customer with a tool of other tasks.
+func (s *state) refuseTool(tool string) result {
+	use := map[desk.Tasks]string{desk.Written: desk.RespondUser, desk.Cases: desk.AskCustomer, desk.Talks: desk.Tell}
+	s.addFine(tool, wrongPenalty, "not a tool of this task")
+	return newFailure("%s isn't a tool of this task: use %s", tool, use[s.workflow.Rules.Tools])
+}
+
 // askCustomer sends a question to the customer of a generated case.
 func (s *state) askCustomer(args desk.Args) result {
 	message := args.Text("message")
 	switch {
-	case !s.workflow.Rules.AllTools:
-		s.addFine(desk.AskCustomer, wrongPenalty, "not a tool of this task")
-		return newFailure("%s isn't a tool of this task: use %s", desk.AskCustomer, desk.RespondUser)
+	case s.workflow.Rules.Tools != desk.Cases:
+		return s.refuseTool(desk.AskCustomer)
 	case message == "":
 		s.addFine(desk.AskCustomer, wrongPenalty, "message is missing")
 		return newFailure("message is missing")

@@ -44,6 +44,12 @@ func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
 			payload[arg.Name] = scenarios.Cents(cents)
 		}
 	}
+	if step.Action == desk.Tell {
+		payload = w.Message(step)
+		if cents, ok := payload["amount"].(int64); ok {
+			payload["amount"] = scenarios.Cents(cents)
+		}
+	}
 	if step.Ask {
 		payload["message"] = "Which order is it?"
 		if len(step.About) > 0 {
@@ -250,7 +256,7 @@ func TestKind(t *testing.T) {
 	for _, task := range kind.Tasks() {
 		n += len(task.Scenarios)
 		for _, s := range task.Scenarios {
-			if (s.Category == "workflow") == strings.HasPrefix(task.Name, "case-") || s.Difficulty == "" || s.Language == "" || s.Split == "" {
+			if (s.Category == "workflow") == (strings.HasPrefix(task.Name, "case-") || strings.HasPrefix(task.Name, "talk-")) || s.Difficulty == "" || s.Language == "" || s.Split == "" {
 				t.Errorf("%s %s: %+v", task.Name, s.ID, s)
 			}
 		}

@@ -74,10 +74,13 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if s.outcome != "" {
 		return episode.Result{Observation: s.observation(), Done: true}, nil
 	}
-	if e.shared || e.kind.judge != nil { // a letter that can't be judged is sent again
+	if e.shared || e.kind.judge != nil || e.kind.customer != nil { // what a model can't read is sent again
 		s = s.clone()
 	}
-	invalid, err := s.takeTurn(ctx, action)
+	message, invalid, err := e.takeTurn(ctx, s, action)
+	if message != nil {
+		err = e.converse(ctx, s, *message)
+	}
 	if err == nil {
 		err = e.judgeLetter(ctx, s)
 	}
@@ -122,21 +125,25 @@ func (e *environment) judgeLetter(ctx context.Context, s *state) error {
 	return nil
 }
 
-// takeTurn decodes an action and plays it, or counts it as invalid.
-func (s *state) takeTurn(ctx context.Context, action json.RawMessage) (invalid *episode.ActionError, err error) {
+// takeTurn decodes an action and plays it, or counts it as invalid. A message to a customer that
+// isn't the embedded one is returned instead.
+func (e *environment) takeTurn(ctx context.Context, s *state, action json.RawMessage) (message *episode.Action,
+	invalid *episode.ActionError, err error) {
 	release, err := share.OccupyProcessor(ctx, len(action))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer release()
 	decoded, err := actionForm.Decode(action)
 	switch {
 	case errors.As(err, &invalid):
 		err = s.refuseAction(invalid)
+	case err == nil && e.kind.customer != nil && s.isToCustomer(decoded):
+		message = &decoded
 	case err == nil:
 		err = s.playAction(decoded)
 	}
-	return invalid, err
+	return message, invalid, err
 }
 
 // refuseAction counts an action outside the schema, which costs no step. The last one allowed ends

@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 var updateFrozen = flag.Bool("update", false, "write the hashes of what is served")
@@ -38,7 +39,8 @@ func TestFrozen(t *testing.T) {
 		stride    int   // with -short
 	}{
 		"workflows": {catalog.Workflows(), 20, 1, 1},
-		"cases":     {catalog.Cases(), 4, 1, 30},
+		"cases":     {casesAndTalks(catalog)["case"], 4, 1, 30},
+		"talks":     {casesAndTalks(catalog)["talk"], 2, 1, 30},
 	} {
 		seeds, stride := []int64{sample.few, sample.seeds}, sample.stride
 		if testing.Short() {
@@ -156,7 +158,12 @@ func otherActions(w *scenarios.Workflow) []string {
 		{desk.Readdressing, args{"order_id": order}},
 		{desk.Escalating, args{"team": "legal", "order_id": order, "reason": "It is so."}}, {desk.Escalating, nil},
 		{desk.RespondUser, args{"message": "All is well."}}, {desk.RespondUser, nil},
+		{desk.Tell, args{"message": "What colour is it?"}}, {desk.Tell, args{"message": "And this?", "asks": talk.Topics}},
+		{desk.Tell, args{"message": "May we?", "confirms": listChangeNames(), "offers": listChangeNames(), "order_id": order}},
 	} {
+		if a.action == desk.Tell && w.Talk == nil {
+			continue
+		}
 		text, err := json.Marshal(map[string]any{"action_type": a.action, "payload": a.payload})
 		if err != nil {
 			panic(err)

@@ -50,6 +50,8 @@ type Kind struct {
 	// judge reads the letters, nil if nobody does, and scale names what grades.
 	judge grader.Judge
 	scale string
+	// customer is the one of conversations, nil for the embedded one.
+	customer Customer
 	// instances are the workflows of the current episodes.
 	instances episode.Instances[scenarios.Workflow]
 	tasks     []*task
@@ -85,9 +87,7 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k.schemas, err = actionForm.Schemas(schemas)
 	k.schemas.Allowed = map[string][]string{}
 	for _, t := range k.tasks {
-		if !t.Generated {
-			k.schemas.Allowed[t.Name] = desk.ListToolNames(true)
-		}
+		k.schemas.Allowed[t.Name] = desk.ListToolNames(KindOf(&t.Task))
 	}
 	return k, err
 }

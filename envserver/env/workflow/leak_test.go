@@ -16,6 +16,8 @@ import (
 	"github.com/csenv/csenv/envserver/testkit/leak"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 // openSights may tell what is right in a family: a learner of all its instances doesn't know what
@@ -33,6 +35,7 @@ func openSights() []leak.Permission {
 		{Sights: `probe\.` + desk.LookUpPolicy, Why: fails},
 		{Sights: `probe\.ask order`, Why: "a customer who left the order's number out tells it"},
 		{Sights: `probe\.ask (photo|serial)`, Why: fails},
+		{Sights: `probe\.tell `, Why: "which modifiers apply, and the customer's wish, the customer may say"},
 	}, recordedSights()...)
 }
 
@@ -154,6 +157,9 @@ func shape(w *scenarios.Workflow, observation any) string {
 			part += numberText.ReplaceAllString(idText.ReplaceAllString(v, "ID"), "N")
 		case "answer":
 			part += fmt.Sprint(v == w.Unasked)
+			if w.Talk != nil {
+				part += talkShape(w, v)
+			}
 		}
 		parts = append(parts, part)
 	}
@@ -201,9 +207,49 @@ func probes(w *scenarios.Workflow) map[string]string {
 			add(action+" as required", action, args)
 		}
 	}
+	if w.Talk != nil {
+		for name, m := range talkProbes(w, right) {
+			add("tell "+name, desk.Tell, m)
+		}
+		return out
+	}
 	for topic, question := range map[string]string{"order": "What is the order number?",
 		"photo": "Could you send a photo?", "serial": "What is the serial number?", "anything": "How are you?"} {
 		add("ask "+topic, desk.AskCustomer, map[string]any{"message": question})
 	}
 	return out
+}
+
+// talkProbes are messages to the customer of a conversation: questions, offers, refusals, and
+// requests to confirm changes, those that the case requires if it does.
+func talkProbes(w *scenarios.Workflow, right map[string]map[string]any) map[string]map[string]any {
+	out := map[string]map[string]any{"nothing": {}, "refused": {"facts": []facts.Fact{{What: "next_step", Value: "refused"}}}}
+	for _, topic := range talk.Topics {
+		out["asks "+topic] = map[string]any{"asks": []string{topic}}
+	}
+	order := w.Records.Orders[0]
+	for _, tool := range listChangeNames() {
+		out["offers "+tool] = map[string]any{"offers": []string{tool}}
+		args := map[string]any{"order_id": order.ID, "amount": int64(order.Items[0].Price), "address": w.Talk.FirstAddress}
+		if required := right[tool]; required != nil {
+			args = maps.Clone(required)
+			if args["address"] != nil {
+				args["address"] = w.Talk.FirstAddress
+			}
+		}
+		args["confirms"] = []string{tool}
+		out["confirms "+tool] = args
+	}
+	for _, m := range out {
+		m["message"] = "Thank you for your message."
+	}
+	return out
+}
+
+// talkShape is what a customer's answer consists of, with ids and values masked.
+func talkShape(w *scenarios.Workflow, answer string) string {
+	for i, act := range w.Talk.First {
+		answer = strings.ReplaceAll(answer, act.Words, fmt.Sprintf("<first %d %s %s>", i, act.Kind, act.Topic))
+	}
+	return numberText.ReplaceAllString(idText.ReplaceAllString(answer, "ID"), "N")
 }

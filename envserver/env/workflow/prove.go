@@ -12,6 +12,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 // Proof is the result of proving a generated case.
@@ -31,6 +32,9 @@ type Proof struct {
 //   - At every point of the required changes, each other change that can be made with the ids,
 //     amounts, addresses and teams that the agent can see spoils the resolution, whatever follows.
 //   - The same holds if a required change is made twice.
+//   - In a conversation, every sequence of up to two messages, each with one question, offer or
+//     request for a confirmation, passes with all required look-ups and changes and the right reply
+//     if and only if the customer has told and confirmed what the case requires.
 //
 // Two facts about the environment make these paths enough. Look-ups change nothing but what is
 // known, so paths differ by their sets of steps and not by their orders. A change that isn't
@@ -43,6 +47,9 @@ func ProveCase(w *scenarios.Workflow, reader Reader) Proof {
 	p.proveRefusal()
 	p.proveLookUps()
 	p.proveChanges()
+	if w.Talk != nil {
+		p.proveMessages()
+	}
 	return p.Proof
 }
 
@@ -101,6 +108,8 @@ func (p *prover) stepArguments(step scenarios.WorkflowStep) map[string]any {
 		args[a.Name] = a.In[0]
 	}
 	switch {
+	case step.Action == desk.Tell:
+		maps.Copy(args, p.workflow.Message(step))
 	case step.Ask:
 		args["message"] = "Could you please tell me: " + step.About[0] + "?"
 	case step.Terminal:
@@ -155,8 +164,8 @@ func (p *prover) proveRefusal() {
 // proveLookUps leaves out each look-up and question.
 func (p *prover) proveLookUps() {
 	for skipped, step := range p.workflow.Steps {
-		if desk.IsChange(step.Action) || step.Terminal {
-			continue
+		if desk.IsChange(step.Action) || step.Terminal || step.Action == desk.Tell {
+			continue // Messages are proved by themselves.
 		}
 		s := p.beginEpisode()
 		for i, other := range p.workflow.Steps {
@@ -174,6 +183,129 @@ func (p *prover) proveLookUps() {
 			p.failf("%s %s can be left out", step.ID, step.Action)
 		}
 	}
+}
+
+// proveMessages tries every sequence of up to two messages in place of those of the case.
+func (p *prover) proveMessages() {
+	letters := p.listMessages()
+	p.proveSequence(nil)
+	for _, first := range letters {
+		p.proveSequence([]map[string]any{first})
+		for _, second := range letters {
+			p.proveSequence([]map[string]any{first, second})
+		}
+	}
+}
+
+// listMessages are messages that do one thing each: ask about a topic, offer a change, ask whether
+// a required change should be made or one with another argument, or nothing.
+func (p *prover) listMessages() []map[string]any {
+	greeting := p.workflow.Message(p.workflow.Steps[0])["message"]
+	letters := []map[string]any{{}, {"offers": []string{desk.Refunding}}}
+	for _, topic := range talk.Topics {
+		letters = append(letters, map[string]any{"asks": []string{topic}})
+	}
+	for _, step := range p.workflow.Steps {
+		if step.Confirms != nil {
+			right := p.workflow.Message(step)
+			wrong := maps.Clone(right)
+			if wrong["address"] = "1 Another Street, Otherton"; wrong["amount"] != nil {
+				wrong["amount"] = int64(step.Confirms.Amount) + 1
+			}
+			if step.Confirms.Tool == desk.Cancelling {
+				wrong["order_id"] = "LD-000000"
+			}
+			letters = append(letters, right, wrong)
+		}
+	}
+	for _, letter := range letters {
+		letter["message"] = greeting
+	}
+	return letters
+}
+
+func (p *prover) proveSequence(messages []map[string]any) {
+	s := p.beginEpisode()
+	for _, m := range messages {
+		p.playAction(s, desk.Tell, maps.Clone(m))
+	}
+	for _, step := range p.workflow.Steps {
+		if step.Action != desk.Tell {
+			p.takeStep(s, step)
+		}
+	}
+	got, err := s.makeFinal()
+	passes := err == nil && got != nil && got.Score >= talkPassScore
+	if want := p.suffices(messages); passes != want {
+		p.failf("with the messages %v the case passes: %v, want %v", messages, passes, want)
+	}
+}
+
+// talkPassScore is the score with which a conversation passes.
+const talkPassScore = 750_000
+
+// suffices reports whether the messages make the customer tell and confirm what the case requires.
+// It counts questions, and knows nothing of the customer's state.
+func (p *prover) suffices(messages []map[string]any) bool {
+	if len(messages) == 0 {
+		return false
+	}
+	asked, needed := map[string]int{}, map[string]int{}
+	for i, m := range messages {
+		topics, _ := m["asks"].([]string)
+		for _, topic := range topics {
+			asked[topic]++
+		}
+		for _, act := range p.workflow.Talk.First {
+			if i == 0 && act.Kind == talk.Tell && act.Topic != "" && !slices.Contains(topics, act.Topic) {
+				asked[act.Topic]++
+			}
+		}
+	}
+	from := 0 // the first message in which the customer may confirm
+	if slices.ContainsFunc(p.workflow.Talk.First, func(a talk.Act) bool { return a.Kind == talk.Rethink }) {
+		from = 1
+	}
+	changes := false
+	for _, step := range p.workflow.Steps {
+		changes = changes || desk.IsChange(step.Action)
+		for _, topic := range step.Asks {
+			needed[topic]++
+		}
+		if step.Confirms == nil {
+			continue
+		}
+		final := step.Confirms.Address == p.workflow.Talk.Address || step.Confirms.Address == ""
+		at := slices.IndexFunc(messages[min(from, len(messages)):], func(m map[string]any) bool {
+			tools, _ := m["confirms"].([]string)
+			return slices.Contains(tools, step.Confirms.Tool) && (!final || isOf(m, step.Confirms))
+		})
+		if at < 0 {
+			return false
+		}
+		if !final {
+			from += at + 1
+		}
+	}
+	if !changes {
+		return true // A look-up or question that is left out costs its points alone.
+	}
+	for topic, n := range needed {
+		if topic != talk.AboutRest && asked[topic] < n {
+			return false
+		}
+	}
+	return true
+}
+
+// isOf reports whether a message asks for a confirmation of a change.
+func isOf(m map[string]any, e *desk.Effect) bool {
+	for name, value := range e.Args() {
+		if m[name] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // proveChanges tries every other change before, between and after the required ones.

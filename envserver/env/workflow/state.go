@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
 )
 
 // Rewards in milli-points.
@@ -66,6 +67,16 @@ type state struct {
 	fines                  []fine
 	// needless are fined beside a right reply alone: see excess.
 	needless []fine
+	// talk is the customer of a conversation, and said are the messages of both sides after the
+	// first, the last of which was told at the step toldAt. turn is the customer's last one and
+	// answer the result with it. heard is what the message of the present step does, if another
+	// customer than the embedded one has read it.
+	talk   talk.State
+	said   []string
+	toldAt int
+	turn   *talk.Turn
+	answer result
+	heard  *talk.Heard
 	// lookedUp are the tools with which something of a generated case was looked up or asked, as
 	// bits in the order of desk.Tools.
 	lookedUp uint32
@@ -74,11 +85,15 @@ type state struct {
 }
 
 func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *state {
-	return &state{
+	s := &state{
 		task: t, workflow: w, reader: reader, mode: mode, records: w.Records.Clone(),
 		orderStatus: hideUnknown(w.Visible.OrderStatus), paymentStatus: hideUnknown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
 	}
+	if w.Talk != nil {
+		s.talk = w.Talk.Begin()
+	}
+	return s
 }
 
 // hideUnknown returns a status as the agent sees it before a look-up.
@@ -93,6 +108,7 @@ func hideUnknown(status string) string {
 func (s *state) playAction(a episode.Action) error {
 	args := normalizePayload(a)
 	s.step++
+	s.turn = nil
 	s.calls[a.Type]++
 	s.minutes += s.workflow.StepMinutes[a.Type]
 	answer := s.carryOut(a.Type, args)
@@ -148,12 +164,17 @@ func (s *state) takeAction(action string, args desk.Args) result {
 		return s.sendMessage(args)
 	case desk.AskCustomer:
 		return s.askCustomer(args)
+	case desk.Tell:
+		return s.tell(args)
 	}
 	breach := s.findBreach(action, args)
 	if breach != nil {
 		s.breaches = append(s.breaches, *breach)
 	}
 	step, blocked := s.nextStep(action, args)
+	if s.isUnconfirmed(action, args) {
+		step = -1
+	}
 	switch {
 	case desk.IsChange(action) && (step < 0 && blocked || s.tooEarly(action)):
 		s.addFine(action, wrongPenalty, "before a required step that comes first")
@@ -162,6 +183,7 @@ func (s *state) takeAction(action string, args desk.Args) result {
 		s.addFine(action, wrongPenalty, "forbidden: "+breach.Reason)
 	case step >= 0:
 		s.satisfyStep(step)
+	case s.workflow.Talk.Misleads(args.Text("order_id")): // which is the customer's fault
 	case s.workflow.Rules.PaysLookUpsApart && isLookUp(action):
 		s.addExcess(action, "a needless look-up")
 	case !blocked && s.isNeutral(action, args):
@@ -198,7 +220,7 @@ func (s *state) tooEarly(change string) bool {
 		return !slices.ContainsFunc(waiting, func(i int) bool { return s.isReady(s.workflow.Steps[i]) })
 	}
 	for i, step := range s.workflow.Steps {
-		if !s.satisfied[i] && !step.Terminal && !desk.IsChange(step.Action) {
+		if !s.satisfied[i] && !step.Terminal && !desk.IsChange(step.Action) && step.Confirms == nil {
 			return true
 		}
 	}
@@ -305,12 +327,13 @@ func (s *state) sendMessage(args desk.Args) result {
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
 	breach := s.findBreach(desk.RespondUser, args)
-	if ask := s.findQuestion(message); !s.workflow.Rules.AllTools && ask >= 0 && breach == nil {
+	if ask := s.findQuestion(message); s.workflow.Rules.Tools == desk.Written && ask >= 0 && breach == nil {
 		s.satisfyStep(ask)
 		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}
 	}
-	told := s.reader.Tell(s.workflow, message, s.stated)
-	s.replied, s.message, s.told, s.outcome = true, message, &told, score.Scored
+	all := s.joinMessages(message)
+	told := s.reader.Tell(s.workflow, all, s.stated)
+	s.replied, s.message, s.told, s.outcome = true, all, &told, score.Scored
 	s.settleReply(args, breach)
 	sent := result{OK: true, Sent: message}
 	if !facts.AnyStated(s.stated) {
@@ -393,7 +416,7 @@ func (s *state) findQuestion(message string) int {
 // the backend's final state meets every goal. In a generated case the required changes count: a
 // look-up that is left out costs its own points, and the changes that are refused without it.
 func (s *state) isResolved(last int) bool {
-	if len(s.breaches) > 0 {
+	if len(s.breaches) > 0 || s.workflow.Talk != nil && s.talk.Turns() == 0 { // CNV-4
 		return false
 	}
 	for i, done := range s.satisfied {
@@ -483,6 +506,7 @@ func (s *state) recordAction(action string, args map[string]any, answer result) 
 	if s.last, err = encodeDocument(answer); err != nil {
 		return err
 	}
+	s.answer = answer
 	s.history = append(s.history, Entry{Step: s.step, ActionType: action, Payload: sent, Result: s.last})
 	return nil
 }

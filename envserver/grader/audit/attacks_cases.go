@@ -35,7 +35,7 @@ type caseMemory struct {
 func rememberCases(c *scenarios.Catalog) ([]*caseMemory, error) {
 	var known []*caseMemory
 	for _, s := range c.Cases() {
-		if s.Split != trainSplit {
+		if s.Split != trainSplit || s.Talks {
 			continue
 		}
 		for seed := range int64(caseMemories) {

@@ -69,7 +69,7 @@ func newPlayers(c *scenarios.Catalog, reader workflow.Reader) (*players, error) 
 		}
 	}
 	for i, s := range c.Cases() {
-		if len(known) > 0 && s.Split == testSplit && i%caseStride == 0 {
+		if len(known) > 0 && !s.Talks && s.Split == testSplit && i%caseStride == 0 {
 			if err := add(&out.heldOut, s, int64(i)); err != nil {
 				return nil, err
 			}

@@ -13,9 +13,11 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
 	"github.com/csenv/csenv/tasks"
 )
 
@@ -27,18 +29,19 @@ type heuristic struct {
 	stages   map[string]int
 	articles []article
 
-	// The other fields are of workflows: whether they have the tools of generated cases, the next
-	// stage, the order's id, the last call, a payment that may be refunded, and what to state.
-	generated, asked bool
-	stage            int
-	order, captured  string
-	last             json.RawMessage
-	stated           []facts.Fact
+	// The other fields are of workflows: the kind of their tasks, whether the order was asked for, the
+	// next stage, the order's id, the last call, a payment that may be refunded, and what to state.
+	kind            desk.Tasks
+	asked           bool
+	stage           int
+	order, captured string
+	last            json.RawMessage
+	stated          []facts.Fact
 }
 
 func newHeuristic(task string) *heuristic {
 	known, _ := tasks.Find(task)
-	return &heuristic{generated: known.Generated, stages: map[string]int{}}
+	return &heuristic{kind: workflow.KindOf(&known), stages: map[string]int{}}
 }
 
 // Act takes the next action of a fixed plan, for a queue of the most urgent ticket by its subject.
@@ -160,11 +163,15 @@ var lookUps = []string{desk.CheckOrder, desk.CheckPayment, desk.LookUpCustomer, 
 func (h *heuristic) nextCall(v *workflowView) (json.RawMessage, error) {
 	if h.order == "" && !h.asked {
 		h.asked = true
+		args := map[string]any{"message": "Could you tell me the number of your order, please?"}
 		tool := desk.RespondUser
-		if h.generated {
+		switch h.kind {
+		case desk.Cases:
 			tool = desk.AskCustomer
+		case desk.Talks:
+			tool, args["asks"] = desk.Tell, []string{talk.AboutOrder}
 		}
-		return encodeCall(tool, map[string]any{"message": "Could you tell me the number of your order, please?"})
+		return encodeCall(tool, args)
 	}
 	text, args := splitWords(v.UserQuery), map[string]any{}
 	if h.order != "" {
@@ -174,7 +181,7 @@ func (h *heuristic) nextCall(v *workflowView) (json.RawMessage, error) {
 		tool := desk.FindTool(lookUps[h.stage])
 		h.stage++
 		switch {
-		case tool.CasesOnly && !h.generated, tool.Args[0] == "order_id" && h.order == "":
+		case !tool.In(h.kind), tool.Args[0] == "order_id" && h.order == "":
 		case tool.Name == desk.LookUpPolicy:
 			return encodeCall(tool.Name, map[string]any{"topic": chooseByWords("topic", text, "money")})
 		default:

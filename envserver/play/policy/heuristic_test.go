@@ -83,8 +83,8 @@ func TestHeuristicTakesTheMostUrgentTicketFirst(t *testing.T) {
 	}
 }
 
-// talk runs the heuristic for workflows on a list of observations and returns its actions.
-func talk(t *testing.T, observations ...string) []string {
+// converse runs the heuristic for workflows on a list of observations and returns its actions.
+func converse(t *testing.T, observations ...string) []string {
 	t.Helper()
 	c := newHeuristic("refund")
 	var actions []string
@@ -111,7 +111,7 @@ func paid(amount string) string {
 }
 
 func TestCaseworkerRefundsWithinItsLimit(t *testing.T) {
-	got := talk(t, `{`+asksForRefund+`}`, delivered, paid("12.50"), `{`+asksForRefund+`,"last_result":{"ok":true}}`)
+	got := converse(t, `{`+asksForRefund+`}`, delivered, paid("12.50"), `{`+asksForRefund+`,"last_result":{"ok":true}}`)
 	want := []string{
 		`{"action_type":"check_order_status","payload":{"order_id":"LD-123456"}}`,
 		`{"action_type":"check_payment","payload":{"order_id":"LD-123456"}}`,
@@ -128,7 +128,7 @@ func TestCaseworkerRefundsWithinItsLimit(t *testing.T) {
 }
 
 func TestCaseworkerEscalatesAboveItsLimit(t *testing.T) {
-	got := talk(t, `{`+asksForRefund+`}`, delivered, paid("480.00"))
+	got := converse(t, `{`+asksForRefund+`}`, delivered, paid("480.00"))
 	if want := `{"action_type":"escalate_issue","payload":{"order_id":"LD-123456","team":"finance"}}`; got[2] != want {
 		t.Errorf("third action = %s, want %s", got[2], want)
 	}
@@ -136,14 +136,14 @@ func TestCaseworkerEscalatesAboveItsLimit(t *testing.T) {
 
 func TestCaseworkerRepeatsAFailedCallOnce(t *testing.T) {
 	failed := `{` + asksForRefund + `,"last_result":{"ok":false,"error":"503"}}`
-	got := talk(t, `{`+asksForRefund+`}`, failed, failed)
+	got := converse(t, `{`+asksForRefund+`}`, failed, failed)
 	if got[1] != got[0] || got[2] == got[0] {
 		t.Errorf("actions = %q, want the first one twice and then another", got)
 	}
 }
 
 func TestCaseworkerAsksForTheOrder(t *testing.T) {
-	got := talk(t, `{"customer_name":"Ada Moss","user_query":"Where is it?"}`,
+	got := converse(t, `{"customer_name":"Ada Moss","user_query":"Where is it?"}`,
 		`{"user_query":"Where is it?","last_result":{"ok":true,"answer":"It is LD-654321."}}`)
 	if !strings.Contains(got[0], "respond_user") || !strings.Contains(got[0], "?") ||
 		!strings.Contains(got[1], "LD-654321") {

@@ -11,6 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/env/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
 )
 
@@ -140,6 +141,13 @@ func BuildPayload(w *scenarios.Workflow, step scenarios.WorkflowStep) map[string
 		payload[arg.Name] = chooseArgument(w, arg)
 	}
 	switch {
+	case step.Action == desk.Tell:
+		for name, value := range w.Message(step) {
+			if cents, ok := value.(int64); ok {
+				value = scenarios.Cents(cents)
+			}
+			payload[name] = value
+		}
 	case step.Ask:
 		payload["message"] = "Could you tell me this, please: " + strings.Join(step.About, ", ") + "?"
 	case step.Terminal:

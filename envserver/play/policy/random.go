@@ -91,7 +91,7 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 		return nil, err
 	}
 	id := r.pickOne(append(findIDs(seen.UserQuery), "LD-000000"))
-	tool := r.pickOne(desk.ListToolNames(true))
+	tool := r.pickOne(desk.ListToolNames(desk.Written))
 	args := map[string]any{}
 	for _, arg := range desk.FindTool(tool).Args {
 		switch arg { // those that the tool can't do without

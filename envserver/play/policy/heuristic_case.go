@@ -20,6 +20,8 @@ type heuristicCase struct {
 	last  json.RawMessage
 	// handed is the team that took the case over.
 	handed string
+	// talks means that the customer answers messages.
+	talks bool
 }
 
 type caseCall struct {
@@ -74,6 +76,9 @@ func (h *heuristicCase) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 func (h *heuristicCase) planCalls(query string) {
 	if ids := findIDs(query); len(ids) > 0 {
 		h.order = ids[0]
+	} else if h.talks {
+		h.calls = append(h.calls, caseCall{desk.Tell, map[string]any{
+			"message": "Could you tell me the number of your order, please?", "asks": []string{"order"}}})
 	} else {
 		h.calls = append(h.calls, caseCall{desk.AskCustomer, map[string]any{
 			"message": "Could you tell me the number of your order, please?"}})

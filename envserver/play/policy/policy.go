@@ -96,7 +96,7 @@ func (n noop) Act(context.Context, Turn) (json.RawMessage, error) {
 
 func newHeuristicWorkflow(planned score.PlannedEpisode) (Policy, error) {
 	if task, _ := tasks.Find(planned.Task); task.Generated {
-		return &heuristicCase{}, nil
+		return &heuristicCase{talks: task.Talks}, nil
 	}
 	return &heuristicWorkflow{}, nil
 }

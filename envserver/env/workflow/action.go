@@ -45,10 +45,11 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
 		episode.FactsField(),
 		{Name: "asks", Enum: talk.Topics, Many: true, Description: "What the message asks the customer about."},
-		{Name: "offers", Enum: listChangeNames(), Many: true, Description: "The tools with which the message proposes to " +
-			"settle a request."},
-		{Name: "confirms", Enum: listChangeNames(), Many: true, Description: "The tools of which the message asks whether " +
-			"the change should be made. Their arguments are the payload's other fields, the same as in the change itself."},
+		{Name: "offers", Enum: listChangeNames(), Many: true,
+			Description: "The tools with which the message proposes to settle a request."},
+		{Name: "confirms", Enum: listChangeNames(), Many: true,
+			Description: "The tools of which the message asks whether the change should be made. Their arguments are " +
+				"the payload's other fields, the same as in the change itself."},
 	}},
 }, listVariants())
 

@@ -65,8 +65,8 @@ func dumpCases() error {
 }
 
 func lineOf(composition *cases.Composition, seed int64, drawn *cases.Case) line {
-	return line{ID: composition.Key(), Seed: seed, Talks: composition.Talks, Now: drawn.Now, Policy: policyNumbers(drawn.Policy),
-		Records: drawn.Records, Requests: drawn.Requests, Decision: drawn.Decision}
+	return line{ID: composition.Key(), Seed: seed, Talks: composition.Talks, Now: drawn.Now,
+		Policy: policyNumbers(drawn.Policy), Records: drawn.Records, Requests: drawn.Requests, Decision: drawn.Decision}
 }
 
 var number = regexp.MustCompile(`\{\{(\w+)\}\}`)

@@ -105,8 +105,8 @@ var Tools = []Tool{
 		"alone knows and the task has neither ask_customer nor tell.", Args: []string{"message", "facts"}, Minutes: 4},
 	// respond_user comes first, because it explains the facts in every task.
 	{Name: Tell, About: "writes to the customer, who answers, without ending the episode; confirms are changes to " +
-		"be made with the other arguments.", Args: []string{"message", "facts?", "asks?", "offers?", "confirms?", "order_id?",
-		"payment_id?", "sku?", "amount?", "address?"}, Tasks: Talks, Minutes: 4},
+		"be made with the other arguments.", Args: []string{"message", "facts?", "asks?", "offers?", "confirms?",
+		"order_id?", "payment_id?", "sku?", "amount?", "address?"}, Tasks: Talks, Minutes: 4},
 }
 
 var toolsByName = func() map[string]*Tool {

@@ -73,8 +73,8 @@ type Workflow struct {
 // Rules are how a workflow is played and paid, as far as written workflows and generated cases
 // differ.
 type Rules struct {
-	// Tools are those that agents have. Where there are more than in written workflows, there is one
-	// to ask the customer, and every reply ends the episode.
+	// Tools are those that agents have. Where there are more than in written workflows, there is
+	// one to ask the customer, and every reply ends the episode.
 	Tools desk.Tasks
 	// PlainRecords means that answers contain records by their kinds, with the members that records
 	// of written workflows have.

@@ -125,12 +125,12 @@ class CSRAction(Action):
         "look_up_customer",
         "look_up_policy",
         "ask_customer",
-        "tell",
         "replace_item",
         "issue_credit",
         "cancel_order",
         "change_address",
         "respond_user",
+        "tell",
     ]
     payload: dict[str, Any] | None = None
 

@@ -175,6 +175,7 @@ func joinDecisions(a, b desk.Decision) desk.Decision {
 	}
 	a.Reads = appendNew(a.Reads, b.Reads)
 	a.Effects = appendNew(a.Effects, b.Effects)
+	a.Confirms = appendNew(a.Confirms, b.Confirms)
 	a.Facts = appendNew(a.Facts, b.Facts)
 	a.Rules = appendNew(a.Rules, b.Rules)
 	a.Handed = cmp.Or(a.Handed, b.Handed)

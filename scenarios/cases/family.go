@@ -185,7 +185,8 @@ func (c *compiler) checkRequest(r *requestFile) {
 
 func (c *compiler) checkFaults(files []faultFile) {
 	for _, f := range files {
-		if tools := desk.ListToolNames(desk.Cases | desk.Talks); !slices.Contains(tools, f.Tool) || f.Tool == desk.RespondUser {
+		tools := desk.ListToolNames(desk.Cases | desk.Talks)
+		if !slices.Contains(tools, f.Tool) || f.Tool == desk.RespondUser {
 			c.failf(f.Pos, "tool is one of %s, and not %s, got %q", strings.Join(tools, ", "), desk.RespondUser, f.Tool)
 		}
 	}

@@ -67,14 +67,16 @@ func (s *Set) listTalks(c *compiler, file string, f *listFile, lists map[string]
 		}
 		for _, listed := range from {
 			talking := *listed
-			talking.ID, talking.File, talking.list, talking.Talks = f.Metadata.ID+"-"+listed.ID, file, f.Metadata.ID, true
+			talking.ID, talking.File, talking.list = f.Metadata.ID+"-"+listed.ID, file, f.Metadata.ID
+			talking.Talks = true
 			switch {
 			case s.lines[talking.Language] == nil:
 				c.failf(f.Metadata.Pos, "customers have no lines in %q: add names/talk-%s.yaml", talking.Language,
 					talking.Language)
 				return
 			case len(talking.ID) > maxID:
-				c.failf(f.Metadata.Pos, "the id %s has more than %d characters: give the list a shorter id", talking.ID, maxID)
+				c.failf(f.Metadata.Pos, "the id %s has more than %d characters: give the list a shorter id", talking.ID,
+					maxID)
 				return
 			}
 			s.listed = append(s.listed, &talking)
@@ -136,7 +138,8 @@ func (c *Composition) drawTalk(w *world, requests []desk.Request) *drawnTalk {
 		t.order = misspell(w.Orders[0].ID, w.below("talk.order.digit", 9))
 	}
 	for _, m := range c.modifiers {
-		if len(m.says) > 0 && (m.Later || w.chance("late."+m.Metadata.ID, 2) && (m.Request.Wish == "" || t.rethinks == "")) {
+		mayWait := m.Request.Wish == "" || t.rethinks == ""
+		if len(m.says) > 0 && (m.Later || w.chance("late."+m.Metadata.ID, 2) && mayWait) {
 			t.late = append(t.late, m)
 		}
 	}
@@ -281,7 +284,9 @@ func (s *script) addDelivery(out *Case) {
 	first := topic.Tell
 	if w.chance("delivery.wrong", 2) {
 		off := w.Shipments[0].Delivered.AddDate(0, 0, 1-2*w.below("talk.delivery.off", 2))
-		s.with("delivered", s.texts.Loc.Day(off), func() { first = s.lineAct(talk.Tell, talk.AboutDelivery, "delivered") })
+		s.with("delivered", s.texts.Loc.Day(off), func() {
+			first = s.lineAct(talk.Tell, talk.AboutDelivery, "delivered")
+		})
 		first.Values = []facts.Wanted{{What: "delivered_on", Values: []string{off.Format(time.DateOnly)}}}
 		correct := s.lineAct(talk.Correct, talk.AboutDelivery, "correct.delivery_day")
 		topic.Wrong, topic.Correct = &first, &correct
@@ -358,6 +363,6 @@ var stated = map[string]string{
 	orderValue: "reference", "tracking": "reference", "serial": "reference", "product": "property", "plan": "property",
 	"cheaper": "property", "email": "property", "carrier": "carrier", "address": "place", "price": "price",
 	"list": "price", "total": "price", "fee": "price", "duty": "price", "monthly": "price", "quantity": "count",
-	"unshipped": "count", "hours": "period", "delivered": "delivered_on", "placed": "starts_on", "promised": "arrives_by",
-	"renewed": "starts_on",
+	"unshipped": "count", "hours": "period", "delivered": "delivered_on", "placed": "starts_on",
+	"promised": "arrives_by", "renewed": "starts_on",
 }

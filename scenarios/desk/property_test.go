@@ -378,6 +378,41 @@ func (d *drawn) faultsOfReplacements(got *desk.Decision) []string {
 	return faults
 }
 
+// TestConversationsNeedConfirmations compares CNV-1 and CNV-2, read anew, with decisions, and wants
+// everything else as without conversations.
+func TestConversationsNeedConfirmations(t *testing.T) {
+	eachKind(t, func(t *rapid.T, kind string) {
+		d := drawWorld(t, "", kind)
+		plain, err := desk.DecideRequest(d.Desk, d.request)
+		if err != nil {
+			t.Skip(err)
+		}
+		d.Policy.Talks = true
+		got, err := desk.DecideRequest(d.Desk, d.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []desk.Effect
+		for _, e := range got.Effects {
+			money := e.Tool == desk.Refunding || e.Tool == desk.Crediting
+			if e.Tool == desk.Cancelling || e.Tool == desk.Readdressing || money && strings.Contains(
+				" damaged defective wrong_item parcel not_found ", " "+kind+" ") {
+				want = append(want, e)
+			}
+		}
+		read := desk.Read{Tool: desk.LookUpPolicy, Key: desk.Conversations}
+		if !slices.Equal(want, got.Confirms) || slices.Contains(got.Reads, read) != (len(want) > 0) {
+			t.Errorf("confirmed are %v, want %v, after %v", got.Confirms, want, got.Reads)
+		}
+		got.Confirms = nil
+		got.Reads = slices.DeleteFunc(got.Reads, func(r desk.Read) bool { return r == read })
+		got.Rules = slices.DeleteFunc(got.Rules, func(rule string) bool { return strings.HasPrefix(rule, "CNV-") })
+		if diff := cmp.Diff(plain, got); diff != "" {
+			t.Errorf("the decision differs in a conversation (-without +in one):\n%s", diff)
+		}
+	})
+}
+
 // workday is the day on which a number of business days after an event is over, found by counting.
 func workday(from time.Time, days int64) time.Time {
 	last := from.Truncate(24 * time.Hour)

@@ -87,11 +87,8 @@ var Tools = []Tool{
 	{Name: LookUpPolicy, About: "reads a topic of the policy.",
 		Args: []string{"topic"}, Tasks: Cases | Talks, Minutes: 1, Show: showPolicy},
 	{Name: AskCustomer, About: "asks the customer a question.", Args: []string{"message"}, Tasks: Cases, Minutes: 4},
-	{Name: Tell, About: "writes to the customer, who answers, without ending the episode; confirms are changes to be made with " +
-		"the other arguments.", Args: []string{"message", "facts?", "asks?", "offers?", "confirms?", "order_id?", "payment_id?",
-		"sku?", "amount?", "address?"}, Tasks: Talks, Minutes: 4},
-	{Name: Replacing, About: "sends an item again.", Args: []string{"order_id", "sku"}, Tasks: Cases | Talks, Minutes: 1,
-		Check: (*Records).checkReplace, Apply: (*Records).applyReplace, NextStep: "replaced",
+	{Name: Replacing, About: "sends an item again.", Args: []string{"order_id", "sku"}, Tasks: Cases | Talks,
+		Minutes: 1, Check: (*Records).checkReplace, Apply: (*Records).applyReplace, NextStep: "replaced",
 		After: []string{LookUpCustomer, CheckOrder, CheckPayment}, Topics: []string{"damage", "authority"}},
 	{Name: Crediting, About: "gives store credit; order_id is needed if it is for an order.",
 		Args: []string{"order_id?", "amount"}, Tasks: Cases | Talks, Minutes: 1,
@@ -106,6 +103,10 @@ var Tools = []Tool{
 		After: []string{LookUpCustomer, CheckOrder}, Topics: []string{"delivery"}},
 	{Name: RespondUser, About: "writes to the customer and ends the episode, unless it asks for what the customer " +
 		"alone knows and the task has neither ask_customer nor tell.", Args: []string{"message", "facts"}, Minutes: 4},
+	// respond_user comes first, because it explains the facts in every task.
+	{Name: Tell, About: "writes to the customer, who answers, without ending the episode; confirms are changes to " +
+		"be made with the other arguments.", Args: []string{"message", "facts?", "asks?", "offers?", "confirms?",
+		"order_id?", "payment_id?", "sku?", "amount?", "address?"}, Tasks: Talks, Minutes: 4},
 }
 
 var toolsByName = func() map[string]*Tool {

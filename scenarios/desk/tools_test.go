@@ -245,6 +245,14 @@ func TestSections(t *testing.T) {
 			t.Errorf("the section about %s is %q", topic, text)
 		}
 	}
+	if p.Section(desk.Conversations) != "" {
+		t.Error("the policy of a case has the section about conversations")
+	}
+	p.Talks = true
+	if text := p.Section(desk.Conversations); !strings.HasPrefix(text, "# Terms\n\n- **GEN-1**") ||
+		!strings.Contains(text, "- **CNV-1** ") || desk.TopicOf("CNV-1") != desk.Conversations {
+		t.Errorf("the section about conversations is %q", text)
+	}
 	for _, part := range []string{"within 30 days of its delivery", "until January 20,", "fee of 15 % of"} {
 		if !strings.Contains(p.Section("returns"), part) {
 			t.Errorf("the section about returns lacks %q", part)

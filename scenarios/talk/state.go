@@ -150,7 +150,8 @@ func (s *State) HasConfirmed(e desk.Effect) bool {
 // asked about it.
 func (s *State) HasAnswered(e desk.Effect) bool {
 	r := s.script.Rethinks
-	return slices.ContainsFunc(s.confirmed, e.IsWithin) || s.rethought && r.Topic == e.Tool && e.Address == s.script.FirstAddress
+	return slices.ContainsFunc(s.confirmed, e.IsWithin) ||
+		s.rethought && r.Topic == e.Tool && e.Address == s.script.FirstAddress
 }
 
 // Misleads reports whether the customer gives the id instead of the order's. There may be no

@@ -14,8 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios/talk"
 )
 
-// script is a customer who gives a wrong id, puts the question about the serial number off, is a day
-// off, and thinks again when a change of the address is to be confirmed.
+// script is a customer who gives a wrong id, puts the question about the serial number off, is a
+// day off, and thinks again when a change of the address is to be confirmed.
 func script() *talk.Script {
 	act := func(kind talk.Kind, topic, what, value string) *talk.Act {
 		return &talk.Act{Kind: kind, Topic: topic, Words: value,

@@ -35,8 +35,8 @@ type Message struct {
 	Now      time.Time
 }
 
-// SetCustomer makes another customer read and word than the embedded one, which reads what is stated
-// alone, and says the words of the scenario. It is called before the first episode.
+// SetCustomer makes another customer read and word than the embedded one, which reads what is
+// stated alone, and says the words of the scenario. It is called before the first episode.
 func (k *Kind) SetCustomer(c Customer) { k.customer = c }
 
 // converse plays a message to a customer that isn't the embedded one.

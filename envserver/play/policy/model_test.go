@@ -200,7 +200,7 @@ func TestModelsAreToldTheVocabulary(t *testing.T) {
 	for _, n := range facts.Vocabulary() {
 		names = append(names, strconv.Quote(n.What))
 	}
-	for environment, with := range map[string]int{"ticket": 4, "workflow": 1} {
+	for environment, with := range map[string]int{"ticket": 4, "workflow": 2} {
 		for _, mode := range []policy.Mode{policy.ModeTools, policy.ModeJSON} {
 			agent, asked := model(t, func(c *policy.OpenAIConfig) { c.Mode, c.SystemPrompt = mode, "Be kind." }, answer)
 			if _, err := agent.Act(t.Context(), see(t, environment, "any", `{}`)); err != nil {
@@ -216,6 +216,14 @@ func TestModelsAreToldTheVocabulary(t *testing.T) {
 			}
 			if got := strings.Count(tools, fmt.Sprintf(item, strings.Join(names, ","))); mode == policy.ModeTools && got != with {
 				t.Errorf("%s: %d tools have facts, want %d: %s", environment, got, with, tools)
+			}
+			if list := `"asks":{"description":"What the message asks the customer about.","items":{"enum":["order","photo",`; environment ==
+				"workflow" && mode == policy.ModeTools && !strings.Contains(tools, list) {
+				t.Errorf("a list of topics isn't offered: %s", tools)
+			}
+			if list := `"asks": ["order | photo | `; environment == "workflow" && mode == policy.ModeJSON && !strings.Contains(told,
+				list) {
+				t.Errorf("a list of topics isn't shown: %s", told)
 			}
 			if example := `"facts": [{"what": "<What is stated.>", "value": "<Its value`; mode == policy.ModeJSON &&
 				strings.Count(told, example) != with {

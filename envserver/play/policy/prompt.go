@@ -91,6 +91,8 @@ func (p parameter) placeholder() string {
 			members[i] = fmt.Sprintf("%q: %q", m.name, "<"+m.description+">")
 		}
 		return "[{" + strings.Join(members, ", ") + "}]"
+	case p.enum != nil && p.kind == "array":
+		return "[" + strconv.Quote(strings.Join(p.enum, " | ")) + "]"
 	case p.enum != nil:
 		return strconv.Quote(strings.Join(p.enum, " | "))
 	}

@@ -26,6 +26,7 @@ type parameter struct {
 	name, description string
 	// kind is the JSON type.
 	kind string
+	// enum are the allowed values, of the items if the kind is a list.
 	enum []string
 	// maxLength is in characters, 0 if unbounded.
 	maxLength int
@@ -201,7 +202,7 @@ func newParameter(name string, field *node) parameter {
 	a.description, a.details, _ = strings.Cut(a.description, "\n")
 	switch {
 	case value.Items != nil && value.admitsType("array"):
-		a.kind = "array"
+		a.kind, a.enum = "array", value.Items.Enum
 		for _, member := range value.Items.Required {
 			a.members = append(a.members, newParameter(member, value.Items.Properties[member]))
 		}
@@ -225,7 +226,9 @@ func (p parameter) encodeSchema(nullable bool) map[string]any {
 	if nullable {
 		s["type"] = []string{p.kind, "null"}
 	}
-	if p.enum != nil {
+	if p.kind == "array" && p.enum != nil {
+		s["items"] = map[string]any{"type": "string", "enum": p.enum}
+	} else if p.enum != nil {
 		values := make([]any, len(p.enum), len(p.enum)+1)
 		for i, v := range p.enum {
 			values[i] = v

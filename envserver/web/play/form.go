@@ -44,6 +44,7 @@ const (
 	flagField   = "flag"
 	jsonField   = "json"
 	listField   = "list"
+	manyField   = "many"
 )
 
 // field is a value of an action.
@@ -150,10 +151,18 @@ func (s schema) choices() []string {
 			values = append(values, text)
 		}
 	}
+	if s.Items != nil {
+		values = append(values, s.Items.choices()...)
+	}
 	for _, alternative := range s.AnyOf {
 		values = append(values, alternative.choices()...)
 	}
 	return values
+}
+
+// many reports whether a list of allowed texts is among the alternatives.
+func (s schema) many() bool {
+	return s.Items != nil && len(s.Items.Enum) > 0 || slices.ContainsFunc(s.AnyOf, schema.many)
 }
 
 // types returns the names of the allowed types.
@@ -184,7 +193,8 @@ func (s schema) longest() int {
 
 // fieldOrder is the order of the fields that servers of csenv have; others follow by name.
 var fieldOrder = []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "sku", "amount",
-	"topic", "team", "reason", "address", "query", "message", "facts", "what", "value"}
+	"topic", "team", "reason", "address", "query", "message", "facts", "what", "value", "asks", "offers",
+	"confirms"}
 
 func fieldsOf(s schema) []field {
 	var fields []field
@@ -220,6 +230,8 @@ func (s schema) field(name string, required bool) field {
 	switch {
 	case list != nil:
 		f.Kind, f.Rows, f.Members = listField, cmp.Or(list.MaxItems, openRows), fieldsOf(*list.Items)
+	case s.many():
+		f.Kind = manyField
 	case len(f.Choices) > 0:
 		f.Kind = choiceField
 	case is("number", "integer") && !prefersText(types):
@@ -278,8 +290,13 @@ func (a action) encode(form url.Values) (json.RawMessage, error) {
 
 // read returns the field's value in a form, nil if it is empty.
 func (f field) read(form url.Values) (json.RawMessage, error) {
-	if f.Kind == listField {
+	switch chosen := form[f.Input()]; {
+	case f.Kind == listField:
 		return f.readRows(form)
+	case f.Kind == manyField && len(chosen) == 0:
+		return nil, nil
+	case f.Kind == manyField:
+		return json.Marshal(chosen)
 	}
 	text := strings.ReplaceAll(form.Get(f.Input()), "\r\n", "\n")
 	if strings.TrimSpace(text) == "" {

@@ -18,6 +18,8 @@ func TestForms(t *testing.T) {
 	const listed = `{"properties":{"facts":{"type":["array","null"],"maxItems":3,"items":{"type":"object","properties":{
 		"value":{"type":["string","number"],"maxLength":9},"n":{"type":"number"},"what":{"enum":["team","price"],
 		"description":"What.\nteam: who: a, b\nprice: how much"}},"required":["what","value"]}}}}`
+	const many = `{"properties":{"asks":{"anyOf":[{"type":"array","items":{"type":"string","enum":["order","photo"]}},
+		{"type":"null"}]}}}`
 	for name, test := range map[string]struct {
 		schema, kind string
 		form         url.Values
@@ -37,6 +39,8 @@ func TestForms(t *testing.T) {
 		"list empty":      {listed, "", url.Values{"f.facts.0.what": {""}, "f.facts.0.value": {" "}}, `{}`},
 		"list incomplete": {listed, "", url.Values{"f.facts.1.value": {"7"}}, ""},
 		"list no number":  {listed, "", url.Values{"f.facts.1.what": {"team"}, "f.facts.1.value": {"7"}, "f.facts.1.n": {"x"}}, ""},
+		"many":            {many, "", url.Values{"f.asks": {"order", "photo"}}, `{"asks":["order","photo"]}`},
+		"many empty":      {many, "", url.Values{"f.x": {"order"}}, `{}`},
 		"empty":           {typed, "b", url.Values{"f.text": {" "}}, `{"action_type":"b"}`},
 	} {
 		actions, err := actionsOf(json.RawMessage(test.schema))

@@ -147,6 +147,8 @@ type shownAction struct {
 type shownField struct {
 	field
 	ID, Value string
+	// Chosen are the values of a list of choices.
+	Chosen map[string]bool
 	// Label names a field of a list's row.
 	Label string
 	// Table are the rows of a list. Details are the lines of the descriptions of its members that
@@ -283,7 +285,10 @@ func (g *game) forms(allowed []string, queue []queued) []shownAction {
 
 // show returns the field with its values in a form.
 func (f field) show(prefix string, form url.Values) shownField {
-	s := shownField{field: f, ID: prefix + f.Name, Value: form.Get(f.Input())}
+	s := shownField{field: f, ID: prefix + f.Name, Value: form.Get(f.Input()), Chosen: map[string]bool{}}
+	for _, value := range form[f.Input()] {
+		s.Chosen[value] = true
+	}
 	for i := range f.Rows {
 		var row []shownField
 		for k, member := range f.row(i) {

@@ -1,7 +1,7 @@
-"""The policy of the support desk, written from the text of scenarios/desk/policy.md alone.
+"""The policy of the support desk, written from the texts of policy.md and conversations.md in scenarios/desk alone.
 
 It shares no code with package desk. The ids in comments are those of the policy's rules. This file
-has the sections Returns, Damage and defects, Delivery, Subscriptions and Accounts.
+has the sections Returns, Damage and defects, Delivery, Subscriptions, Accounts and Conversations.
 """
 
 from datetime import date, timedelta
@@ -279,9 +279,21 @@ KINDS = {
 }
 
 
+# Conversations
+
+
+def confirmed(change, kind):
+    """Whether the customer has to confirm a change."""
+    if change.tool in ("cancel_order", "change_address"):
+        return True  # CNV-1
+    money = change.tool in ("initiate_refund", "issue_credit")
+    return money and kind in ("damaged", "defective", "wrong_item", "parcel", "not_found")  # CNV-2
+
+
 def decide(case):
-    """Returns the changes that are right and the facts that the customer must be told (GEN-6)."""
-    changes, facts = [], []
+    """Returns the changes that are right, the facts that the customer must be told (GEN-6), and the
+    changes that the customer confirms before."""
+    changes, facts, confirmations = [], [], []
     for request in case["requests"]:
         desk = Desk(case, request)
         try:
@@ -291,4 +303,5 @@ def decide(case):
             pass
         changes += desk.changes
         facts += desk.facts
-    return list(dict.fromkeys(changes)), list(dict.fromkeys(facts))
+        confirmations += [c for c in desk.changes if case["talks"] and confirmed(c, request["Kind"])]
+    return list(dict.fromkeys(changes)), list(dict.fromkeys(facts)), list(dict.fromkeys(confirmations))

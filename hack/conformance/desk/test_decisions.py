@@ -20,17 +20,20 @@ def cases():
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def decided(case):
-    """The changes and facts of package desk, in the types of policy.py."""
-    decision = case["decision"]
-    changes = [
+def changes_of(effects):
+    return [
         Change(e["Tool"], e["OrderID"], e["PaymentID"], e["SKU"], cents(e["Amount"]), e["Address"], e["Team"])
-        for e in decision["Effects"] or []
+        for e in effects or []
     ]
+
+
+def decided(case):
+    """The changes, facts and confirmations of package desk, in the types of policy.py."""
+    decision = case["decision"]
     facts = [
         (f["Slot"], day_of(f["Day"]) or cents(f["Amount"]) or f["Days"] or f["Text"]) for f in decision["Facts"] or []
     ]
-    return changes, facts
+    return changes_of(decision["Effects"]), facts, changes_of(decision.get("Confirms"))
 
 
 def disagreement(case):
@@ -41,7 +44,7 @@ def disagreement(case):
     except policy.Undecided as reason:
         return f"{about}: policy.py doesn't decide: {reason}"
     differences = []
-    for what, want, got in zip(("changes", "facts"), expected, decided(case), strict=True):
+    for what, want, got in zip(("changes", "facts", "confirmations"), expected, decided(case), strict=True):
         if sorted(map(str, want)) != sorted(map(str, got)):
             differences.append(f"  {what}\n    policy.py: {show(want)}\n    desk:      {show(got)}")
     return "\n".join([about, *differences]) if differences else None
@@ -81,6 +84,10 @@ def change_team(decision):
     next(e for e in decision["Effects"] if e["Team"])["Team"] = "billing"
 
 
+def drop_confirmation(decision):
+    decision["Confirms"].pop()
+
+
 def drop_fact(decision):
     decision["Facts"].pop()
 
@@ -89,13 +96,14 @@ def change_day(decision):
     next(f for f in decision["Facts"] if day_of(f["Day"]))["Day"] = "2001-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize("change", [drop_change, add_change, raise_amount, change_team, drop_fact, change_day])
+@pytest.mark.parametrize("change", [drop_change, add_change, raise_amount, change_team, drop_fact, change_day,
+                                    drop_confirmation])
 def test_changed_decision_is_reported(cases, change):
     for case in cases:
         changed = copy.deepcopy(case)
         try:
             change(changed["decision"])
-        except (AttributeError, IndexError, StopIteration, TypeError):
+        except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
             continue  # this decision has no such value
         assert f"{case['id']}, seed {case['seed']} " in disagreement(changed)
         return

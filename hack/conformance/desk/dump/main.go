@@ -27,6 +27,7 @@ const (
 type line struct {
 	ID       string           `json:"id"`
 	Seed     int64            `json:"seed"`
+	Talks    bool             `json:"talks"`
 	Now      time.Time        `json:"now"`
 	Policy   map[string]int64 `json:"policy"`
 	Records  desk.Records     `json:"records"`
@@ -50,6 +51,7 @@ func dumpCases() error {
 	encoder := json.NewEncoder(out)
 	for composition := range catalog.CaseSet().All(modifiers, "en") {
 		for seed := range int64(seeds) {
+			composition.Talks = seed%2 == 1 // by rules of their own besides
 			drawn, err := composition.Instantiate(salt, seed)
 			if err != nil {
 				return err
@@ -63,8 +65,8 @@ func dumpCases() error {
 }
 
 func lineOf(composition *cases.Composition, seed int64, drawn *cases.Case) line {
-	return line{ID: composition.Key(), Seed: seed, Now: drawn.Now, Policy: policyNumbers(drawn.Policy),
-		Records: drawn.Records, Requests: drawn.Requests, Decision: drawn.Decision}
+	return line{ID: composition.Key(), Seed: seed, Talks: composition.Talks, Now: drawn.Now,
+		Policy: policyNumbers(drawn.Policy), Records: drawn.Records, Requests: drawn.Requests, Decision: drawn.Decision}
 }
 
 var number = regexp.MustCompile(`\{\{(\w+)\}\}`)

@@ -23,13 +23,27 @@ func (t *Ticket) Required() []facts.Wanted {
 	return out
 }
 
-// Optional are true facts that an agent may state, of a ticket that is handed over also this.
+// Optional are true facts that an agent may state: also that it explained something, that it
+// refused what the ticket's facts deny, and that it handed the ticket over.
 func (t *Ticket) Optional() []facts.Wanted {
 	listed := slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
-	if t.Gold.Escalate {
-		listed = append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: []string{"handed_over"}})
+	steps := []string{"explained"}
+	if slices.ContainsFunc(t.Reply.Facts, func(f Fact) bool { return f.Negative && !f.Optional }) {
+		steps = append(steps, "refused")
 	}
-	return listed
+	if t.Gold.Escalate {
+		steps = append(steps, "handed_over")
+	}
+	return append(listed, listSteps(steps)...)
+}
+
+// listSteps are the facts of steps that were taken, one for each, because several may be stated.
+func listSteps(steps []string) []facts.Wanted {
+	out := make([]facts.Wanted, len(steps))
+	for i, step := range steps {
+		out[i] = facts.Wanted{ID: nextStep, What: nextStep, Values: []string{step}}
+	}
+	return out
 }
 
 // Required are the facts that an agent must state. The first value of each is the usual one.
@@ -41,16 +55,16 @@ func (w *Workflow) Optional() []facts.Wanted {
 	if w.Policy != nil {
 		return listed
 	}
-	done := facts.Wanted{ID: nextStep, What: nextStep}
+	done := []string{"explained"}
 	for _, s := range w.Steps {
 		if tool := desk.FindTool(s.Action); tool != nil && tool.NextStep != "" {
-			done.Values = append(done.Values, tool.NextStep)
+			done = append(done, tool.NextStep)
 		}
 	}
-	if len(done.Values) == 0 {
-		done.Values = []string{"explained", "refused"}
+	if len(done) == 1 {
+		done = append(done, "refused")
 	}
-	return append(listed, done)
+	return append(listed, listSteps(done)...)
 }
 
 // Right are the right values of a fact, the usual one first, or the words of one that only a model

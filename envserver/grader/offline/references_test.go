@@ -133,8 +133,8 @@ func TestWhatIsDoneMayBeStated(t *testing.T) {
 	}
 }
 
-// TestWhatRepliesTellMayBeStated states what good replies tell beside what is required: other steps,
-// advice, sums and times.
+// TestWhatRepliesTellMayBeStated states what good replies tell beside what is required: other
+// steps, advice, sums and times.
 func TestWhatRepliesTellMayBeStated(t *testing.T) {
 	c, j := testkit.Catalog(t), New()
 	for _, tc := range []struct {

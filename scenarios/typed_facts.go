@@ -34,16 +34,7 @@ func (t *Ticket) Optional() []facts.Wanted {
 	if t.Gold.Escalate {
 		steps = append(steps, "handed_over")
 	}
-	return append(listed, listSteps(steps)...)
-}
-
-// listSteps are the facts of steps that were taken, one for each, because several may be stated.
-func listSteps(steps []string) []facts.Wanted {
-	out := make([]facts.Wanted, len(steps))
-	for i, step := range steps {
-		out[i] = facts.Wanted{ID: nextStep, What: nextStep, Values: []string{step}}
-	}
-	return out
+	return append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: steps})
 }
 
 // Required are the facts that an agent must state. The first value of each is the usual one.
@@ -64,7 +55,7 @@ func (w *Workflow) Optional() []facts.Wanted {
 	if len(done) == 1 {
 		done = append(done, "refused")
 	}
-	return append(listed, listSteps(done)...)
+	return append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: done})
 }
 
 // Right are the right values of a fact, the usual one first, or the words of one that only a model

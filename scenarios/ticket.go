@@ -239,13 +239,18 @@ func (t *Ticket) Required() []facts.Wanted {
 	return out
 }
 
-// Optional are true facts that an agent may state, of a ticket that is handed over also this.
+// Optional are true facts that an agent may state: also that it explained something, that it
+// refused what the ticket's facts deny, and that it handed the ticket over.
 func (t *Ticket) Optional() []facts.Wanted {
 	listed := slices.Concat(wantedFacts(t.Reply.Facts, true), t.Reply.True)
-	if t.Gold.Escalate {
-		listed = append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: []string{"handed_over"}})
+	steps := []string{"explained"}
+	if slices.ContainsFunc(t.Reply.Facts, func(f Fact) bool { return f.Negative && !f.Optional }) {
+		steps = append(steps, "refused")
 	}
-	return listed
+	if t.Gold.Escalate {
+		steps = append(steps, "handed_over")
+	}
+	return append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: steps})
 }
 
 // Right are the right values of a fact, the usual one first, or the words of one that only a model

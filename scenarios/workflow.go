@@ -206,16 +206,16 @@ func (w *Workflow) Optional() []facts.Wanted {
 	if w.Policy != nil {
 		return listed
 	}
-	done := facts.Wanted{ID: nextStep, What: nextStep}
+	done := []string{"explained"}
 	for _, s := range w.Steps {
 		if tool := desk.FindTool(s.Action); tool != nil && tool.NextStep != "" {
-			done.Values = append(done.Values, tool.NextStep)
+			done = append(done, tool.NextStep)
 		}
 	}
-	if len(done.Values) == 0 {
-		done.Values = []string{"explained", "refused"}
+	if len(done) == 1 {
+		done = append(done, "refused")
 	}
-	return append(listed, done)
+	return append(listed, facts.Wanted{ID: nextStep, What: nextStep, Values: done})
 }
 
 // Moment is the input of a predicate: the records and the judged action.

@@ -21,7 +21,7 @@ func (r *Records) Closed() bool {
 // vocabulary. If the records are closed, only the steps are left.
 func TrueFacts(d Desk, requests []Request, decision *Decision) []Fact {
 	t := &truth{Desk: d, decision: decision, seen: map[Fact]bool{}}
-	t.addSteps()
+	t.addSteps(requests)
 	if d.Records.Closed() {
 		return t.out
 	}
@@ -230,8 +230,14 @@ func (t *truth) addDone() {
 	}
 }
 
-// addSteps tells the steps that were taken.
-func (t *truth) addSteps() {
+// addSteps tells the steps that were taken: one of several requests may be refused.
+func (t *truth) addSteps(requests []Request) {
+	t.addTexts("next_step", "explained")
+	for _, r := range requests {
+		if alone, err := DecideRequest(t.Desk, r); err == nil && len(alone.Effects) == 0 {
+			t.addTexts("next_step", "refused")
+		}
+	}
 	for _, e := range t.decision.Effects {
 		t.addTexts("next_step", FindTool(e.Tool).NextStep)
 	}
@@ -240,8 +246,5 @@ func (t *truth) addSteps() {
 		t.addTexts("next_step", "cancelled") // SUB-5
 	case slices.Contains(t.decision.Rules, "SUB-3"):
 		t.addTexts("next_step", "changed")
-	}
-	if len(t.decision.Effects) == 0 {
-		t.addTexts("next_step", "refused", "explained")
 	}
 }

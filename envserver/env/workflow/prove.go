@@ -351,8 +351,8 @@ func (p *prover) proveChange(s *state, at int, e desk.Effect) {
 
 func buildArguments(e desk.Effect) desk.Args { return maps.Collect(e.Args()) }
 
-// listChanges lists the changes that can be made by tools with what the agent can see. It is a fault
-// if there is nothing to try for an argument: the changes that need it would count as proved.
+// listChanges lists the changes that can be made by tools with what the agent can see. It is a
+// fault if there is nothing to try for an argument: the changes that need it would count as proved.
 func (p *prover) listChanges(tools []desk.Tool) []desk.Effect {
 	visible := p.listVisible()
 	var out []desk.Effect
@@ -386,8 +386,8 @@ func (p *prover) listChanges(tools []desk.Tool) []desk.Effect {
 	return out
 }
 
-// listVisible are the values that the agent can see, by the names of all arguments of changes. Records
-// may have no item or payment, and a reason for a team is free text.
+// listVisible are the values that the agent can see, by the names of all arguments of changes.
+// Records may have no item or payment, and a reason for a team is free text.
 func (p *prover) listVisible() map[string][]any {
 	r := p.workflow.Records
 	out := map[string][]any{"address": {"1 Another Street, Otherton"}, "sku": nil, "payment_id": nil, "reason": nil}

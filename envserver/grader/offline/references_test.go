@@ -132,3 +132,42 @@ func TestWhatIsDoneMayBeStated(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatRepliesTellMayBeStated states what good replies tell beside what is required: other
+// steps, advice, sums and times.
+func TestWhatRepliesTellMayBeStated(t *testing.T) {
+	c, j := testkit.Catalog(t), New()
+	for _, tc := range []struct {
+		id          string
+		seed        int64
+		what, value string
+	}{
+		{"B04", 0, "charged_amount", "49,60 $"}, {"B06", 0, "next_step", "sent"}, {"B06", 0, "next_step", "refused"},
+		{"B06", 2, "next_step", "refused"}, {"G05", 0, "next_step", "explained"}, {"G09", 0, "advice", "change_password"},
+		{"S04", 3, "price", "0"}, {"S06", 0, "needed", "code_by_email"}, {"S08", 0, "price", "0"},
+		{"T09", 0, "next_step", "explained"}, {"C04", 0, "refund_amount", "$134.60"}, {"C04", 0, "next_step", "refunded"},
+		{"C08", 0, "period", "24 months"}, {"C08", 1, "arrives_by", "3 to 6 business days"},
+		{"C11", 0, "next_step", "explained"}, {"cancel-order-19", 4475, "next_step", "refused"},
+		{"damaged-11", 4492, "next_step", "refused"}, {"data-request-06", 4509, "next_step", "refused"},
+	} {
+		var told grader.Told
+		extra := facts.Fact{What: tc.what, Value: tc.value}
+		if s, ok := c.Ticket(tc.id); ok {
+			ticket, err := s.Instantiate(tc.seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = j.TellTicket(ticket, ticket.References.Good[0], append(facts.Stated(ticket.Required()), extra))
+		} else {
+			s, _ := c.Workflow(tc.id)
+			w, err := s.Instantiate(tc.seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = j.Tell(w, w.References.Good[0], append(facts.Stated(w.Required()), extra))
+		}
+		if !told.IsRight() {
+			t.Errorf("%s, seed %d: %v is %v", tc.id, tc.seed, extra, told.Facts.Stated)
+		}
+	}
+}

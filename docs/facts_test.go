@@ -17,7 +17,7 @@ func TestTheFactsAreThoseOfTheVocabulary(t *testing.T) {
 	head, _, _ := strings.Cut(page, factsBegin)
 	var table strings.Builder
 	table.WriteString("| name | type | group | meaning | values, or an example |\n|---|---|---|---|---|\n")
-	for _, n := range facts.Vocabulary() {
+	for _, n := range facts.Vocabulary {
 		shown := []string{n.Example}
 		if n.Values != nil {
 			shown = n.Values

@@ -105,7 +105,7 @@ func (in *instance) canonicalValue(pos source.Position, what string, value expr.
 	switch {
 	case in.Err != nil:
 	case !known:
-		in.Fail(pos.Errorf("%q isn't a name of the vocabulary%s", what, source.SuggestWord(what, listNames())))
+		in.Fail(pos.Errorf("%q isn't a name of the vocabulary%s", what, source.SuggestWord(what, facts.Whats)))
 	case n.Type == facts.Enum:
 		v = strings.ReplaceAll(strings.ToLower(v), " ", "_")
 		if !slices.Contains(n.Values, v) {
@@ -113,15 +113,6 @@ func (in *instance) canonicalValue(pos source.Position, what string, value expr.
 		}
 	}
 	return v
-}
-
-// listNames are the names of the vocabulary.
-func listNames() []string {
-	names := make([]string, len(facts.Vocabulary()))
-	for i, n := range facts.Vocabulary() {
-		names[i] = n.What
-	}
-	return names
 }
 
 func (in *instance) bindPredicate(p expr.Predicate) Predicate {

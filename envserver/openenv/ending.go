@@ -13,8 +13,7 @@ type ending int
 
 // The zero value is none of them.
 const (
-	_ ending = iota
-	endClosed
+	endClosed ending = iota + 1
 	endLost
 	endDead
 	endTooLarge

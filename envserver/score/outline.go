@@ -23,7 +23,7 @@ type Outline struct {
 type outlinedTask struct {
 	name     string
 	trials   int
-	selected bitset
+	selected Bitset
 }
 
 // Outline returns the outline of a valid plan over a sorted catalogue of scenario ids. It fails if
@@ -43,10 +43,10 @@ func (p Plan) Outline(catalogue []string) (*Outline, error) {
 func (p Plan) outline(catalogue []string) *Outline {
 	o := &Outline{seed: p.Seed, shards: p.Shards, pressure: p.Pressure, episodes: p.Episodes(), catalogue: catalogue}
 	for _, t := range p.Tasks {
-		selected := newBitset(int64(len(catalogue)))
+		selected := NewBitset(int64(len(catalogue)))
 		for _, id := range t.Scenarios {
 			at, _ := slices.BinarySearch(catalogue, id)
-			selected.add(int64(at))
+			selected.Add(int64(at))
 		}
 		o.tasks = append(o.tasks, outlinedTask{t.Name, t.Trials, selected})
 	}
@@ -110,7 +110,7 @@ func (o *Outline) shardCells(i int) iter.Seq[cell] {
 		for at := range o.catalogue {
 			before := index
 			for task := range o.tasks {
-				if !o.tasks[task].selected.has(int64(at)) {
+				if !o.tasks[task].selected.Contains(int64(at)) {
 					continue
 				}
 				if rank%o.shards == i && !yield(cell{at: at, task: task, first: index}) {
@@ -130,13 +130,13 @@ func (o *Outline) shardCells(i int) iter.Seq[cell] {
 func (o *Outline) Check(ep PlannedEpisode, shard int) error {
 	at, known := slices.BinarySearch(o.catalogue, ep.Scenario)
 	task := slices.IndexFunc(o.tasks, func(t outlinedTask) bool { return t.name == ep.Task })
-	if !known || task < 0 || !o.tasks[task].selected.has(int64(at)) {
+	if !known || task < 0 || !o.tasks[task].selected.Contains(int64(at)) {
 		return fmt.Errorf("the run's plan has no episodes of task %q, scenario %q", ep.Task, ep.Scenario)
 	}
 	var first int64
 	for i, t := range o.tasks {
 		first += t.selected.countBelow(at) * int64(t.trials)
-		if i < task && t.selected.has(int64(at)) {
+		if i < task && t.selected.Contains(int64(at)) {
 			first += int64(t.trials)
 		}
 	}
@@ -170,17 +170,20 @@ func (o *Outline) countBefore(at int) int {
 	return n
 }
 
-// bitset is a set of integers from 0 up to a bound.
-type bitset []uint64
+// Bitset is a set of integers from 0 up to a bound.
+type Bitset []uint64
 
-func newBitset(bound int64) bitset { return make(bitset, bound/64+1) }
+// NewBitset returns the empty set of integers below a bound.
+func NewBitset(bound int64) Bitset { return make(Bitset, bound/64+1) }
 
-func (b bitset) add(i int64) { b[i/64] |= 1 << (i % 64) }
+// Add adds an integer.
+func (b Bitset) Add(i int64) { b[i/64] |= 1 << (i % 64) }
 
-func (b bitset) has(i int64) bool { return b[i/64]&(1<<(i%64)) != 0 }
+// Contains reports whether an integer is in the set.
+func (b Bitset) Contains(i int64) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 // countBelow is the number of members less than at.
-func (b bitset) countBelow(at int) int64 {
+func (b Bitset) countBelow(at int) int64 {
 	n := 0
 	for word := range at/64 + 1 {
 		n += bits.OnesCount64(b[word] & below(word, at))

@@ -24,8 +24,8 @@ func Join(earlier, later []Fact) []Fact {
 // Describe explains the vocabulary to an agent: a line for each name with its meaning, and its
 // values or an example.
 func Describe() string {
-	lines := make([]string, len(vocabulary))
-	for i, n := range vocabulary {
+	lines := make([]string, len(Vocabulary))
+	for i, n := range Vocabulary {
 		shown := n.Example
 		if n.Values != nil {
 			shown = strings.Join(n.Values, ", ")

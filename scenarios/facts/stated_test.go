@@ -35,10 +35,10 @@ func TestJoin(t *testing.T) {
 
 func TestDescribeHasEveryName(t *testing.T) {
 	lines := strings.Split(facts.Describe(), "\n")
-	if len(lines) != len(facts.Vocabulary()) {
+	if len(lines) != len(facts.Vocabulary) {
 		t.Fatalf("%d lines", len(lines))
 	}
-	for i, n := range facts.Vocabulary() {
+	for i, n := range facts.Vocabulary {
 		if !strings.HasPrefix(lines[i], n.What+": "+n.Meaning+" (") {
 			t.Errorf("%s: %q", n.What, lines[i])
 		}

@@ -65,12 +65,9 @@ type Name struct {
 	Decides bool
 }
 
-// Vocabulary returns all names in the order in which they are documented. The result is shared.
-func Vocabulary() []Name { return vocabulary }
-
 // Find returns the entry of a name.
 func Find(what string) (Name, bool) {
-	for _, n := range vocabulary {
+	for _, n := range Vocabulary {
 		if n.What == what {
 			return n, true
 		}
@@ -78,7 +75,17 @@ func Find(what string) (Name, bool) {
 	return Name{}, false
 }
 
-var vocabulary = []Name{
+// Whats are the names' texts, in the same order.
+var Whats = func() []string {
+	whats := make([]string, len(Vocabulary))
+	for i, n := range Vocabulary {
+		whats[i] = n.What
+	}
+	return whats
+}()
+
+// Vocabulary are all names in the order in which they are documented. Nothing changes them.
+var Vocabulary = []Name{
 	{What: "refund_amount", Type: Amount, Example: "$59.40", Decides: true,
 		Meaning: "money that goes back the way it was paid, now or already under way"},
 	{What: "credit_amount", Type: Amount, Example: "12.00", Decides: true, Meaning: "store credit given now"},

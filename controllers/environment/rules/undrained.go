@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// undrainedAfter is how long a server that is being deleted may report that it doesn't drain. It is
-	// told to drain after its preStop hook, which takes two seconds.
+	// undrainedAfter is how long a server that is being deleted may report that it doesn't drain.
+	// It is told to drain after its preStop hook, which takes two seconds.
 	undrainedAfter = 20 * time.Second
 	// undrainedGrace is the grace period of such a server without sessions, in seconds. It ends at
 	// once when it is told again.
@@ -20,7 +20,8 @@ const (
 )
 
 // Undrained is a server that wasn't told that it is being deleted: the kubelet sends SIGTERM once,
-// and a process that is just starting ignores it. A shorter grace period, in seconds, has it sent again.
+// and a process that is just starting ignores it. A shorter grace period, in seconds, has it sent
+// again.
 type Undrained struct {
 	Pod   *corev1.Pod
 	Grace int64

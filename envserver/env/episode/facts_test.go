@@ -224,7 +224,7 @@ func TestToolsDescribeFacts(t *testing.T) {
 
 func whats() []string {
 	var names []string
-	for _, n := range facts.Vocabulary() {
+	for _, n := range facts.Vocabulary {
 		names = append(names, n.What)
 	}
 	return names

@@ -46,18 +46,10 @@ func FactsField() Field {
 
 // The members of a fact, both of which it has.
 var (
-	whatField  = Field{Name: "what", Enum: listWhats(), Description: "What is stated."}
+	whatField  = Field{Name: "what", Enum: facts.Whats, Description: "What is stated."}
 	valueField = Field{Name: "value", MaxLength: facts.MaxValue, Number: true, Empty: true,
 		Description: "Its value, in any usual form."}
 )
-
-func listWhats() []string {
-	names := make([]string, len(facts.Vocabulary()))
-	for i, n := range facts.Vocabulary() {
-		names[i] = n.What
-	}
-	return names
-}
 
 // Variant is one value of action_type with the fields that it reads. Every other field must be
 // absent or null.

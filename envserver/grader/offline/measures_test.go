@@ -190,7 +190,7 @@ func sprays() map[string]struct {
 		}},
 		"every value under every name": {"", func(w *scenarios.Workflow) (out []fact) {
 			for _, f := range records(w) {
-				for _, n := range facts.Vocabulary() {
+				for _, n := range facts.Vocabulary {
 					if n.Values == nil {
 						out = append(out, fact{What: n.What, Value: f.Value})
 					}

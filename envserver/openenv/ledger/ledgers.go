@@ -232,7 +232,7 @@ func (l *ShardLedger) hasCounted(index int64) bool {
 		_, ended := l.ended[index]
 		return ended
 	}
-	return l.run.ended.has(index) && !l.isLost(index)
+	return l.run.ended.Contains(index) && !l.isLost(index)
 }
 
 // isLost reports whether an episode has ended and is not in the sums.
@@ -250,7 +250,7 @@ func (l *ShardLedger) addEpisode(planned score.PlannedEpisode, e score.Episode) 
 		l.ended[planned.Index] = struct{}{}
 		return nil
 	}
-	l.run.ended.add(planned.Index)
+	l.run.ended.Add(planned.Index)
 	delete(l.lost, planned.Index)
 	return nil
 }

@@ -235,7 +235,7 @@ func TestNamespacesShareTheMemory(t *testing.T) {
 			if err := store.Plan(id, poolkey.Grant{Namespace: namespace}, bigPlan(t, id, score.MaxTrials)); err != nil {
 				return err
 			}
-			store.runs[id].ended.add(0)
+			store.runs[id].ended.Add(0)
 		}
 		return nil
 	}
@@ -255,7 +255,7 @@ func TestNamespacesShareTheMemory(t *testing.T) {
 		t.Errorf("after it: %v", err)
 	}
 	for i := range greedy {
-		if r := store.runs[fmt.Sprintf("greedy-%d", i)]; r == nil || !r.ended.has(0) {
+		if r := store.runs[fmt.Sprintf("greedy-%d", i)]; r == nil || !r.ended.Contains(0) {
 			t.Fatalf("run %d is forgotten: %+v", i, r)
 		}
 	}

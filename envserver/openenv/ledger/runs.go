@@ -29,7 +29,7 @@ type run struct {
 	plan        *score.Outline
 	fingerprint string
 	// ended has a bit for each episode of the plan, whoever graded it.
-	ended indexes
+	ended score.Bitset
 	// holds has the shards of the plan that this server plays or asks its peers for. asked numbers
 	// the requests to peers, and turns the runners.
 	holds   map[int]hold
@@ -100,13 +100,6 @@ func (s *Ledgers) Turn(key Key) int64 {
 	return held.turn
 }
 
-// indexes has a bit for each episode of a plan.
-type indexes []uint64
-
-func (b indexes) add(i int64) { b[i/64] |= 1 << (i % 64) }
-
-func (b indexes) has(i int64) bool { return b[i/64]&(1<<(i%64)) != 0 }
-
 var (
 	// ErrGrading means that a plan is of other scenarios, another grader or another judge than the
 	// server's.
@@ -148,7 +141,7 @@ func (s *Ledgers) Plan(runID string, grant poolkey.Grant, text []byte) error {
 		return fmt.Errorf("%w: %w", ErrGrading, err)
 	}
 	return s.addPlannedRun(runID, grant.Namespace, &run{plan: outline, fingerprint: got,
-		ended: make(indexes, outline.Episodes()/64+1), holds: map[int]hold{}})
+		ended: score.NewBitset(outline.Episodes()), holds: map[int]hold{}})
 }
 
 // addPlannedRun adds a run of a namespace with a plan, for which it forgets idle ones, those of the
@@ -215,7 +208,7 @@ func (r *run) checkEpisode(planned score.PlannedEpisode, shard int) error {
 	if err := r.plan.Check(planned, shard); err != nil {
 		return err
 	}
-	if r.ended.has(planned.Index) {
+	if r.ended.Contains(planned.Index) {
 		return ErrEnded
 	}
 	return nil
@@ -228,7 +221,7 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 		return ended
 	}
 	for index := range r.plan.Indexes(shard) {
-		if r.ended.has(index) {
+		if r.ended.Contains(index) {
 			ended[index] = struct{}{}
 		}
 	}

@@ -87,7 +87,7 @@ func (s *Ledgers) GiveUp(key Key, plan string, private ed25519.PrivateKey) (Shar
 		return state, nil
 	}
 	for index := range r.plan.Indexes(key.Shard) {
-		if r.ended.has(index) {
+		if r.ended.Contains(index) {
 			state.Ended.Add(index)
 		}
 	}
@@ -162,10 +162,10 @@ func (s *Ledgers) addStates(key Key, r *run, states []ShardState, public ed25519
 	l := s.byKey[key]
 	for _, state := range states {
 		for index := range r.plan.Indexes(key.Shard) {
-			if !state.Ended.Contains(index) || r.ended.has(index) {
+			if !state.Ended.Contains(index) || r.ended.Contains(index) {
 				continue
 			}
-			r.ended.add(index)
+			r.ended.Add(index)
 			if l != nil {
 				l.lost[index] = struct{}{}
 			}
@@ -200,7 +200,7 @@ func (l *ShardLedger) mergeSums(sums *score.Ledger, counted score.IndexSet) erro
 	}
 	for index := range l.run.plan.Indexes(l.key.Shard) {
 		if counted.Contains(index) {
-			l.run.ended.add(index)
+			l.run.ended.Add(index)
 			delete(l.lost, index)
 		}
 	}

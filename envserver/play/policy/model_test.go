@@ -197,7 +197,7 @@ func TestModelsAreToldTheVocabulary(t *testing.T) {
 		`"type":"string"},"value":{"description":"Its value, in any usual form. At most 200 characters.",` +
 		`"type":"string"}},"required":["what","value"],"type":"object"}`
 	var names []string
-	for _, n := range facts.Vocabulary() {
+	for _, n := range facts.Vocabulary {
 		names = append(names, strconv.Quote(n.What))
 	}
 	for environment, with := range map[string]int{"ticket": 4, "workflow": 2} {
@@ -211,7 +211,7 @@ func TestModelsAreToldTheVocabulary(t *testing.T) {
 			if strings.Count(told, facts.Describe()) != 1 || !strings.Contains(told, "Be kind.") {
 				t.Errorf("%s: told %s", environment, told)
 			}
-			if strings.Contains(tools, facts.Vocabulary()[0].Meaning) {
+			if strings.Contains(tools, facts.Vocabulary[0].Meaning) {
 				t.Errorf("%s: a tool repeats the vocabulary: %s", environment, tools)
 			}
 			if got := strings.Count(tools, fmt.Sprintf(item, strings.Join(names, ","))); mode == policy.ModeTools && got != with {
@@ -235,7 +235,7 @@ func TestModelsAreToldTheVocabulary(t *testing.T) {
 	if _, err := agent.Act(t.Context(), see(t, "ticket", "any", `{"allowed_actions":["classify"]}`)); err != nil {
 		t.Fatal(err)
 	}
-	if told := (*asked)[0].Messages[0].Content; strings.Contains(told, facts.Vocabulary()[0].Meaning) {
+	if told := (*asked)[0].Messages[0].Content; strings.Contains(told, facts.Vocabulary[0].Meaning) {
 		t.Errorf("without facts told %s", told)
 	}
 }

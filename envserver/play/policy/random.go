@@ -81,7 +81,7 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 
 // drawFacts draws a fact of the vocabulary with its example.
 func (r *random) drawFacts() []facts.Fact {
-	name := facts.Vocabulary()[r.rand.IntN(len(facts.Vocabulary()))]
+	name := facts.Vocabulary[r.rand.IntN(len(facts.Vocabulary))]
 	return []facts.Fact{{What: name.What, Value: name.Example}}
 }
 

@@ -183,3 +183,6 @@ func (c *Config) dialPod(ctx context.Context, pod string) (*client.Client, error
 	}
 	return session, nil
 }
+
+// resumeAttempts is the maximum number of requests for the episodes that a server's ledger has.
+const resumeAttempts = 3

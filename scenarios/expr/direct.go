@@ -62,6 +62,7 @@ func (p directPlan) plan(e ast.Expr) planned {
 		}
 	case ast.CallKind:
 		return p.planCall(e.AsCall(), reference)
+	case ast.UnspecifiedExprKind, ast.ComprehensionKind, ast.ListKind, ast.MapKind, ast.StructKind:
 	}
 	return planned{}
 }
@@ -260,5 +261,5 @@ func hourOf(v ref.Val) ref.Val {
 	if !ok {
 		return nil
 	}
-	return types.Int(t.Hour())
+	return types.Int(t.UTC().Hour())
 }

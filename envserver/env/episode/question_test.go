@@ -1,6 +1,13 @@
 package episode
 
-import "testing"
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 func TestAsks(t *testing.T) {
 	order, words := []string{"order", "bought"}, []string{"please", "let me know", "bitte"}
@@ -31,5 +38,32 @@ func TestAsks(t *testing.T) {
 				t.Errorf("asks(%q, %q) = %t, want %t", tc.message, tc.about, got, tc.want)
 			}
 		})
+	}
+}
+
+// Sentences and the beginnings of words are those of these expressions.
+func TestSentencesAndWords(t *testing.T) {
+	sentence := regexp.MustCompile(`[^.!?\n]+[.!?]?`)
+	texts := rapid.StringOfN(rapid.SampledFrom([]rune("abé .!?\n-’")), 0, 20, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		text, word := texts.Draw(t, "text"), rapid.StringOfN(rapid.SampledFrom([]rune("abé -")), 0, 3, -1).Draw(t, "word")
+		if got, want := slices.Collect(sentences(text)), sentence.FindAllString(text, -1); !slices.Equal(got, want) {
+			t.Fatalf("%q has the sentences %q, want %q", text, got, want)
+		}
+		spaced := " " + strings.Map(letterOrSpace, text)
+		if got, want := holdsWord(text, []string{word}), strings.Contains(spaced, " "+strings.Map(letterOrSpace, word)); got != want {
+			t.Fatalf("%q holds %q: %v", text, word, got)
+		}
+	})
+}
+
+func BenchmarkHasQuestionAbout(b *testing.B) {
+	message := strings.Repeat("Your second payment goes back to your card within five business days. ", 8) + "Which order is it?"
+	about := []string{"order", "invoice number", "last four digits"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !HasQuestionAbout(message, about, []string{"please", "tell me", "let me know", "bitte"}) {
+			b.Fatal("no question")
+		}
 	}
 }

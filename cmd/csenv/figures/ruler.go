@@ -22,7 +22,7 @@ type ruled struct {
 	Keys []key
 }
 
-// key names a mark of the ruler. Text has its figure and, for the run, its interval.
+// key names a mark of the ruler. Text has its figure, "" for the run itself, whose tiles have it.
 type key struct {
 	chart.Mark
 	Text string
@@ -75,9 +75,9 @@ func drawRulers(run *v1alpha1.EvaluationRun, others []*source.LoadedRun) []ruled
 }
 
 func (r *ruled) add(m chart.Mark, ci v1alpha1.Interval) {
-	k := key{m, RoundToInterval(m.Figure, ci)}
-	if m.Kind == chart.RunMark && ci.Low != "" {
-		k.Text += " (" + RoundToInterval(ci.Low, ci) + " to " + RoundToInterval(ci.High, ci) + ")"
+	k := key{Mark: m}
+	if m.Kind != chart.RunMark {
+		k.Text = RoundToInterval(m.Figure, ci)
 	}
 	r.Marks, r.Keys = append(r.Marks, m), append(r.Keys, k)
 }

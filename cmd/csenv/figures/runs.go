@@ -142,7 +142,8 @@ func runList(runs []listedRun, limit uint) view.Result {
 		return cells(r, r.Score, r.PassRate, view.FormatUTC(r.Created))
 	})
 	troubles := view.MapItems(runs, func(r listedRun) Trouble { return r.Trouble })
-	table := view.Section{Header: append(header[:len(header)-1:len(header)-1], "created (UTC)"), Rows: view.MapItems(runs, func(r listedRun) []string {
+	shown := append(header[:len(header)-1:len(header)-1], "created (UTC)")
+	table := view.Section{Header: shown, Rows: view.MapItems(runs, func(r listedRun) []string {
 		return cells(r, RoundToInterval(r.Score, r.interval), RoundToInterval(r.PassRate, r.interval),
 			r.Created.UTC().Format("2006-01-02 15:04"))
 	})}

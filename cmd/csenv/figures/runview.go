@@ -196,7 +196,7 @@ func listVerdicts(run *v1alpha1.EvaluationRun) []Verdict {
 	case missedThreshold(run), meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed):
 		own.Kind = "bad"
 	case complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == state:
-		own.Kind = "good"
+		own = Verdict{state, "good", ""} // the tiles have the figures of its message
 	case complete != nil && complete.Status == metav1.ConditionTrue:
 		own.Kind = ""
 	}
@@ -240,10 +240,11 @@ func (v *RunView) advise(run *v1alpha1.EvaluationRun) {
 // command finds the command that ends a piece of advice.
 var command = regexp.MustCompile(`\b(kubectl|csenv run) .*$`)
 
+// addGroups adds the scopes that have several groups: the figures of a single one are the run's.
 func (v *RunView) addGroups(rows []figureRow) {
-	headings := map[string]string{"run": "All episodes", "task": "By task", "category": "By category or family",
+	headings := map[string]string{"task": "By task", "category": "By category or family",
 		"difficulty": "By difficulty", "language": "By language"}
-	for _, row := range rows {
+	for _, row := range rows[1:] {
 		if row.Scope == "dimension" {
 			v.Dimensions = append(v.Dimensions, row)
 			continue
@@ -254,6 +255,7 @@ func (v *RunView) addGroups(rows []figureRow) {
 		table := &v.Groups[len(v.Groups)-1]
 		table.Rows = append(table.Rows, row)
 	}
+	v.Groups = slices.DeleteFunc(v.Groups, func(g groupTable) bool { return len(g.Rows) == 1 })
 }
 
 func (v *RunView) addHistogram(s *v1alpha1.EvaluationRunStatus) {

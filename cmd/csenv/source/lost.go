@@ -83,8 +83,8 @@ func listLostPoints(e record.Episode, planned score.PlannedEpisode, dimensions [
 	return view.MapItems(view.SortedKeys(points), func(reason string) Lost { return Lost{reason, points[reason]} })
 }
 
-// payRequired returns what the steps pay that a built-in workflow requires, or else what was offered:
-// without a right reply that is more.
+// payRequired returns what the steps pay that a built-in workflow requires, or else what was
+// offered: without a right reply that is more.
 func payRequired(e score.PlannedEpisode, offered int64) int64 {
 	public, err := scenarios.LoadPublic()
 	if err != nil {

@@ -69,7 +69,7 @@ func TestPagesOfFigures(t *testing.T) {
 		not    []string
 	}{
 		"a run": {paths["oracle"], false, 200, []string{"<h1>oracle</h1>", `<span class="state good">Completed</span>`,
-			`<span class="state good">met</span>`, paths["oracle"] + "/episodes?task=ticket-resolve",
+			`<span class="state good">met</span>`, paths["oracle"] + "/episodes",
 			"passes both of two tries (pass^2)", "By category or family", `hx-sse:connect="` + paths["oracle"] + `/live"`, "/episodes?max=1.000&amp;min=0.980",
 			"sha256:", `aria-label="pass rate from 0 to 1: this run 1.0000`,
 			" the agent noop <b title=\"0.0000\">"}, []string{"<h2>Events</h2>", "style="}},
@@ -94,7 +94,7 @@ func TestPagesOfFigures(t *testing.T) {
 		"the leaderboard as Markdown": {"/leaderboard?format=markdown", false, 200, []string{"| rank |"}, []string{"<html"}},
 		"nothing compared":            {"/compare", false, 200, []string{"Choose two to six runs"}, []string{"/compare/live"}},
 		"two runs": {"/compare?run=" + id("oracle") + "&run=" + id("noop"), false, 200, []string{
-			"oracle is better (95 % interval", `<td class="number">0, 3, 0</td>`, "minus oracle", `<td class="number">-1.00 (-1.00 to -1.00)</td>`,
+			"oracle is better (95 % interval", `>0, 3, 0</td>`, "minus oracle", `data-label="noop">-1.00 (-1.00 to -1.00)</td>`,
 			paths["noop"] + "/episodes?scenario=B06&amp;task=ticket-resolve", `</a><br><span class="soft" dir="auto">`, ">1.0000<"}, []string{"style="}},
 		"two transcripts": {"/compare/episodes?run=" + id("oracle") + "&run=" + id("noop") + "&task=ticket-resolve&scenario=B06&trial=1",
 			false, 200, []string{`id="a-step-1"`, `id="b-step-1"`, "Trial 1", `<h1><span dir="auto">`, ">oracle</a>: 1.0000", "Lost: no reply to the customer"}, nil},

@@ -27,9 +27,9 @@ func (s *state) earnedSteps() int64 {
 	return points
 }
 
-// offeredSteps returns the points of all required steps. In a written workflow without a right reply
-// they are those of as many steps as the agent may take, so that the score doesn't tell how many are
-// required.
+// offeredSteps returns the points of all required steps. In a written workflow without a right
+// reply they are those of as many steps as the agent may take, so that the score doesn't tell how
+// many are required.
 func (s *state) offeredSteps() int64 {
 	if s.workflow.Rules.PaysLookUpsApart || s.isRight() {
 		return PayRequired(s.workflow)
@@ -37,9 +37,9 @@ func (s *state) offeredSteps() int64 {
 	return stepPoints * int64(s.workflow.MaxSteps)
 }
 
-// PayRequired returns the milli-points of the required steps of a workflow. In a generated case these
-// are the look-ups and questions alone, whatever their number: what its changes and its reply are
-// worth is in the resolution.
+// PayRequired returns the milli-points of the required steps of a workflow. In a generated case
+// these are the look-ups and questions alone, whatever their number: what its changes and its reply
+// are worth is in the resolution.
 func PayRequired(w *scenarios.Workflow) int64 {
 	if w.Rules.PaysLookUpsApart {
 		return stepPoints

@@ -18,7 +18,8 @@ type Reviewed struct {
 	Stated []facts.Fact
 	// Told is what the reply tells the customer, nil without a reply.
 	Told *grader.Told
-	// Done reports for each step of the workflow whether it was done. Unmet are the goals that aren't met.
+	// Done reports for each step of the workflow whether it was done. Unmet are the goals that
+	// aren't met.
 	Done  []bool
 	Unmet []scenarios.Predicate
 }

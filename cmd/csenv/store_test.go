@@ -97,7 +97,7 @@ func listed(t *testing.T, folder string) {
 	t.Run("runs", func(t *testing.T) {
 		out := must(t, "runs", "--results", folder)
 		narrow(t, out)
-		if strings.Count(out, "Completed") != 3 || !strings.Contains(out, "8/8") || !strings.Contains(out, " UTC") {
+		if strings.Count(out, "Completed") != 3 || !strings.Contains(out, "8/8") || !strings.Contains(out, "(UTC)") {
 			t.Error(out)
 		}
 	})

@@ -82,7 +82,7 @@ func TestDirectFormsAreThoseOfCEL(t *testing.T) {
 			kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 			text := drawExpression(t, kind, rapid.IntRange(0, 3).Draw(t, "depth"))
 			e := c.Compile(source.Position{}, text)
-			if e == nil || e.cost > maxCost {
+			if e == nil || e.cost >= maxCost {
 				continue // it has a wrong type, or may be costly
 			}
 			if e.direct == nil {
@@ -94,7 +94,10 @@ func TestDirectFormsAreThoseOfCEL(t *testing.T) {
 			forms++
 			want, _, err := e.Program.Eval(vals)
 			got := e.direct.call(vals)
-			if whole := vals["n"] != nil && !strings.Contains(text, "any"); whole && err == nil && got == nil {
+			// A disjunction or conjunction has a value in CEL although one of both has none.
+			whole := vals["n"] != nil && !strings.Contains(text, "any") && !strings.Contains(text, "||") &&
+				!strings.Contains(text, "&&")
+			if whole && err == nil && got == nil {
 				t.Fatalf("%s has no direct value, %v with CEL", text, want)
 			}
 			if got != nil && (err != nil || !same(got, want)) {

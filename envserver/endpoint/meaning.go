@@ -105,9 +105,9 @@ func mayRefuseFeature(status int, said string) bool {
 	return status <= http.StatusNotImplemented
 }
 
-// classifyAnswer decides what an error means: it changes the class of e, whose status comes from the
-// answer or of the error in it. An error that the model itself caused, such as a malformed tool
-// call, counts as an answer.
+// classifyAnswer decides what an error means: it changes the class of e, whose status comes from
+// the answer or from the error in it. An error that the model itself caused, such as a malformed
+// tool call, counts as an answer.
 func (c *Completions) classifyAnswer(e *Error, said *complaint, r ChatRequest, used Feature) *Answer {
 	text := strings.Join(said.codes, " ") + " " + said.text()
 	e.After = max(e.After, said.after)

@@ -89,7 +89,8 @@ func printItems(w io.Writer, items []transcript.Item) {
 		case item.Opened != nil:
 			printOpened(w, item.Opened)
 		case item.Message != nil:
-			view.WriteTitledText(w, strings.TrimSuffix(item.Message.Role+", "+item.Message.Note(), ", "), item.Message.Content)
+			title := strings.TrimSuffix(item.Message.Role+", "+item.Message.Note(), ", ")
+			view.WriteTitledText(w, title, item.Message.Content)
 		case item.Call != nil:
 			view.WriteTitledText(w, item.Call.Action+" "+view.FormatJSON(item.Call.Payload)+" answers",
 				view.FormatYAML(item.Call.Result))

@@ -124,7 +124,8 @@ func EnvironmentOf(name string) (v1alpha1.EnvironmentType, error) {
 		return v1alpha1.WorkflowEnvironment, nil
 	}
 	if task := taskOf(name); task != "" {
-		return "", fmt.Errorf("%[1]s is a scenario, not a task: `csenv eval %[2]s --scenario %[1]s` plays it", name, task)
+		return "", fmt.Errorf("%[1]s is a scenario, not a task: `csenv eval %[2]s --scenario %[1]s` plays it",
+			name, task)
 	}
 	return "", fmt.Errorf("there is no task %q%s", name, source.SuggestWord(name, tasks.Names()))
 }

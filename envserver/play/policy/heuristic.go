@@ -29,8 +29,9 @@ type heuristic struct {
 	stages   map[string]int
 	articles []article
 
-	// The other fields are of workflows: the kind of their tasks, whether the order was asked for, the
-	// next stage, the order's id, the last call, a payment that may be refunded, and what to state.
+	// The other fields are of workflows: the kind of their tasks, whether the order was asked for,
+	// the next stage, the order's id, the last call, a payment that may be refunded, and what to
+	// state.
 	kind            desk.Tasks
 	asked           bool
 	stage           int
@@ -164,14 +165,15 @@ func (h *heuristic) nextCall(v *workflowView) (json.RawMessage, error) {
 	if h.order == "" && !h.asked {
 		h.asked = true
 		args := map[string]any{"message": "Could you tell me the number of your order, please?"}
-		tool := desk.RespondUser
 		switch h.kind {
 		case desk.Cases:
-			tool = desk.AskCustomer
+			return encodeCall(desk.AskCustomer, args)
 		case desk.Talks:
-			tool, args["asks"] = desk.Tell, []string{talk.AboutOrder}
+			args["asks"] = []string{talk.AboutOrder}
+			return encodeCall(desk.Tell, args)
+		case desk.Written:
 		}
-		return encodeCall(tool, args)
+		return encodeCall(desk.RespondUser, args)
 	}
 	text, args := splitWords(v.UserQuery), map[string]any{}
 	if h.order != "" {

@@ -59,7 +59,8 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
 	changed := slices.ContainsFunc(f.Unmet, func(goal scenarios.Predicate) bool { return goal.Source != "replied" })
 	if changed {
-		r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other", Gold: "what the steps change, and no more"})
+		r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other",
+			Gold: "what the steps change, and no more"})
 	}
 	r.gates(v.Gates)
 	if len(undone) > 0 {

@@ -75,11 +75,11 @@ func TestPagesLetOthersGoFirst(t *testing.T) {
 	s.handler()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const requested = 100
-	var made, waited int // one goroutine runs at a time
+	var made, waited atomic.Int64
 	var other sync.WaitGroup
 	serve := s.serve(func(*http.Request) (shown, error) {
-		if made++; made == 1 {
-			other.Go(func() { waited = made })
+		if made.Add(1) == 1 {
+			other.Go(func() { waited.Store(made.Load()) })
 		}
 		return shown{}, notFound("nothing")
 	})
@@ -87,8 +87,8 @@ func TestPagesLetOthersGoFirst(t *testing.T) {
 		follow(t.Context(), serve, "/", "192.0.2.1")
 	}
 	other.Wait()
-	if waited > requested/10 {
-		t.Errorf("another goroutine waited for %d of %d pages", waited, requested)
+	if waited.Load() > requested/10 {
+		t.Errorf("another goroutine waited for %d of %d pages", waited.Load(), requested)
 	}
 }
 

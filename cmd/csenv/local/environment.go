@@ -153,7 +153,7 @@ func explainScenario(run *v1alpha1.EvaluationRun, err error) error {
 			task := taskOf(id)
 			right, _ := tasks.Find(task)
 			given, _ := tasks.Find(selected.Name)
-			if task != "" && right.Class != given.Class {
+			if task != "" && (right.Class != given.Class || right.Talks != given.Talks) {
 				return fmt.Errorf("task %[1]s has no scenario %[2]s: `csenv eval %[3]s --scenario %[2]s` plays it",
 					selected.Name, id, task)
 			}

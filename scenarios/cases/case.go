@@ -219,10 +219,8 @@ func (c *Composition) writeTexts(out *Case, w *world) error {
 	for _, topic := range c.listTopics() {
 		out.Answers = append(out.Answers, c.writeQuestion(topic, voice, texts))
 	}
-	for _, r := range out.Decision.Reads {
-		if r.Tool == desk.AskCustomer {
-			out.Questions = append(out.Questions, c.writeQuestion(r.Key, voice, texts))
-		}
+	for _, topic := range out.ListAsked() {
+		out.Questions = append(out.Questions, c.writeQuestion(topic, voice, texts))
 	}
 	if c.Tickets {
 		out.Ticket = c.makeTicket(out, w, texts)
@@ -254,7 +252,7 @@ func (c *Case) ListAsked() (topics []string) {
 // setTrue lists what the reply may tell besides its facts.
 func (c *Case) setTrue() error {
 	for _, f := range desk.TrueFacts(desk.Desk{Now: c.Now, Policy: c.Policy, Records: &c.Records}, c.Requests,
-		&c.Decision) {
+		c.Decisions, &c.Decision) {
 		what, err := f.What()
 		if err != nil {
 			return err

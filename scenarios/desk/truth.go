@@ -18,10 +18,11 @@ func (r *Records) Closed() bool {
 
 // TrueFacts are what a reply may tell beside what the decision requires: what the records show, the
 // days on which the periods of the policy end or begin, and what was done. Slots are names of the
-// vocabulary. If the records are closed, only the steps are left.
-func TrueFacts(d Desk, requests []Request, decision *Decision) []Fact {
+// vocabulary. If the records are closed, only the steps are left. The decisions are about one
+// request each, and decision is all of them.
+func TrueFacts(d Desk, requests []Request, decisions []Decision, decision *Decision) []Fact {
 	t := &truth{Desk: d, decision: decision, seen: map[Fact]bool{}}
-	t.addSteps(requests)
+	t.addSteps(decisions)
 	if d.Records.Closed() {
 		return t.out
 	}
@@ -231,10 +232,10 @@ func (t *truth) addDone() {
 }
 
 // addSteps tells the steps that were taken: one of several requests may be refused.
-func (t *truth) addSteps(requests []Request) {
+func (t *truth) addSteps(decisions []Decision) {
 	t.addTexts("next_step", "explained")
-	for _, r := range requests {
-		if alone, err := DecideRequest(t.Desk, r); err == nil && len(alone.Effects) == 0 {
+	for i := range decisions {
+		if len(decisions[i].Effects) == 0 {
 			t.addTexts("next_step", "refused")
 		}
 	}

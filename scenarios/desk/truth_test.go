@@ -17,7 +17,7 @@ var given = []string{"team", "answer_day", "refund_amount", "credit_amount", "ar
 // aren't among the true facts, so that they couldn't be told about another request as well. It
 // counts the slots.
 func untrue(w desk.Desk, r desk.Request, got *desk.Decision, told map[string]int) (faults []string) {
-	all := desk.TrueFacts(w, []desk.Request{r}, got)
+	all := desk.TrueFacts(w, []desk.Request{r}, []desk.Decision{*got}, got)
 	if w.Records.Closed() {
 		if slices.ContainsFunc(all, func(f desk.Fact) bool { return f.Slot != "next_step" }) {
 			faults = append(faults, fmt.Sprintf("a closed case has true facts: %v", all))

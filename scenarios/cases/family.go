@@ -110,7 +110,7 @@ func Load(files []File, people map[string]*params.NameList) (*Set, error) {
 			s.listCases(c, name, lists[name])
 		}
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			s.listTalks(c, name, lists[name], lists)
+			s.listTalks(c, name, lists[name])
 		}
 	}
 	return s, errors.Join(c.errs...)

@@ -49,23 +49,18 @@ func listLines() []string {
 }
 
 // listTalks adds the cases of other lists as conversations.
-func (s *Set) listTalks(c *compiler, file string, f *listFile, lists map[string]*listFile) {
+func (s *Set) listTalks(c *compiler, file string, f *listFile) {
 	if f.Talk != (len(f.Like) > 0) || f.Talk && len(f.Cases) > 0 {
 		c.failf(f.Metadata.Pos, "a list with talk: true names lists under like, and no cases")
 		return
 	}
 	for _, id := range f.Like {
-		from := slices.Collect(func(yield func(*Composition) bool) {
-			for _, listed := range s.listed {
-				if listed.list == id && !listed.Tickets && !listed.Talks && !yield(listed) {
-					return
-				}
+		found := false
+		for _, listed := range s.listed { // without those that are added here
+			if listed.list != id || listed.Tickets || listed.Talks {
+				continue
 			}
-		})
-		if len(from) == 0 {
-			c.failf(f.Metadata.Pos, "like: no list %q has cases", id)
-		}
-		for _, listed := range from {
+			found = true
 			talking := *listed
 			talking.ID, talking.File, talking.list = f.Metadata.ID+"-"+listed.ID, file, f.Metadata.ID
 			talking.Talks = true
@@ -80,6 +75,9 @@ func (s *Set) listTalks(c *compiler, file string, f *listFile, lists map[string]
 				return
 			}
 			s.listed = append(s.listed, &talking)
+		}
+		if !found {
+			c.failf(f.Metadata.Pos, "like: no list %q has cases", id)
 		}
 	}
 }

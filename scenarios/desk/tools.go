@@ -162,6 +162,16 @@ func (t *Tool) takes(name string) bool {
 	return slices.ContainsFunc(t.Args, func(arg string) bool { return strings.TrimSuffix(arg, "?") == name })
 }
 
+// ListChanges lists the names of the tools that change the records.
+func ListChanges() (names []string) {
+	for i := range Tools {
+		if Tools[i].Apply != nil {
+			names = append(names, Tools[i].Name)
+		}
+	}
+	return names
+}
+
 // IsChange reports whether a tool of that name changes the records.
 func IsChange(name string) bool {
 	t := FindTool(name)

@@ -406,10 +406,8 @@ func LineNames() map[string]bool {
 	for _, name := range insistLines {
 		lines[name] = false
 	}
-	for _, tool := range desk.Tools {
-		if tool.Apply != nil {
-			lines["change."+tool.Name] = false
-		}
+	for _, tool := range desk.ListChanges() {
+		lines["change."+tool] = false
 	}
 	return lines
 }

@@ -78,7 +78,7 @@ func NewDoctorCommand() *cobra.Command {
 		var c checkup
 		c.checkMachine()
 		c.checkModels(cmd.Context(), &tried, cmd.ErrOrStderr())
-		if from.Asked() || !tried.nameModel() {
+		if from.Asked() || !tried.namesModel() {
 			c.checkCluster(cmd.Context(), &from)
 		}
 		if err := printCheckup(cmd.OutOrStdout(), output, c,

@@ -42,8 +42,8 @@ func (m *models) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.judge.BaseURL, "judge-base-url", "https://api.openai.com/v1", "`URL` of the judge's endpoint")
 }
 
-// nameModel reports whether the flags name a model.
-func (m *models) nameModel() bool { return m.agent.Model != "" || m.judge.Model != "" }
+// namesModel reports whether the flags name a model.
+func (m *models) namesModel() bool { return m.agent.Model != "" || m.judge.Model != "" }
 
 // checkModels tries the models of the flags.
 func (c *checkup) checkModels(ctx context.Context, m *models, progress io.Writer) {

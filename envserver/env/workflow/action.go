@@ -30,9 +30,9 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Name: "payload", Description: "The action's arguments.", Properties: append(payloadTexts, episode.FactsField(),
 		episode.Field{Name: "asks", Enum: talk.Topics, Many: true,
 			Description: "What the message asks the customer about."},
-		episode.Field{Name: "offers", Enum: listChangeNames(), Many: true,
+		episode.Field{Name: "offers", Enum: desk.ListChanges(), Many: true,
 			Description: "The tools with which the message proposes to settle a request."},
-		episode.Field{Name: "confirms", Enum: listChangeNames(), Many: true,
+		episode.Field{Name: "confirms", Enum: desk.ListChanges(), Many: true,
 			Description: "The tools of which the message asks whether the change should be made. Their arguments are " +
 				"the payload's other fields, the same as in the change itself."})},
 }, listVariants())
@@ -66,16 +66,6 @@ func listVariants() []episode.Variant {
 		variants = append(variants, v)
 	}
 	return variants
-}
-
-// listChangeNames lists the tools that change the records.
-func listChangeNames() (names []string) {
-	for _, t := range desk.Tools {
-		if t.Apply != nil {
-			names = append(names, t.Name)
-		}
-	}
-	return names
 }
 
 // listTasks lists the tasks of generated cases that have a tool.

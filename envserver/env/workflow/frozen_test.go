@@ -159,7 +159,7 @@ func otherActions(w *scenarios.Workflow) []string {
 		{desk.Escalating, args{"team": "legal", "order_id": order, "reason": "It is so."}}, {desk.Escalating, nil},
 		{desk.RespondUser, args{"message": "All is well."}}, {desk.RespondUser, nil},
 		{desk.Tell, args{"message": "What colour is it?"}}, {desk.Tell, args{"message": "And this?", "asks": talk.Topics}},
-		{desk.Tell, args{"message": "May we?", "confirms": listChangeNames(), "offers": listChangeNames(), "order_id": order}},
+		{desk.Tell, args{"message": "May we?", "confirms": desk.ListChanges(), "offers": desk.ListChanges(), "order_id": order}},
 	} {
 		if a.action == desk.Tell && w.Talk == nil {
 			continue

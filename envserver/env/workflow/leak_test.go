@@ -228,7 +228,7 @@ func talkProbes(w *scenarios.Workflow, right map[string]map[string]any) map[stri
 		out["asks "+topic] = map[string]any{"asks": []string{topic}}
 	}
 	order := w.Records.Orders[0]
-	for _, tool := range listChangeNames() {
+	for _, tool := range desk.ListChanges() {
 		out["offers "+tool] = map[string]any{"offers": []string{tool}}
 		args := map[string]any{"order_id": order.ID, "amount": int64(order.Items[0].Price), "address": w.Talk.FirstAddress}
 		if required := right[tool]; required != nil {

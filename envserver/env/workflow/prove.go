@@ -278,7 +278,8 @@ func (p *prover) suffices(messages []map[string]any) bool {
 		final := step.Confirms.Address == p.workflow.Talk.Address || step.Confirms.Address == ""
 		at := slices.IndexFunc(messages[min(from, len(messages)):], func(m map[string]any) bool {
 			tools, _ := m["confirms"].([]string)
-			return slices.Contains(tools, step.Confirms.Tool) && (!final || isOf(m, step.Confirms))
+			return slices.Contains(tools, step.Confirms.Tool) &&
+				(!final || step.Confirms.IsWithin(desk.NewEffect(step.Confirms.Tool, m)))
 		})
 		if at < 0 {
 			return false
@@ -292,16 +293,6 @@ func (p *prover) suffices(messages []map[string]any) bool {
 	}
 	for topic, n := range needed {
 		if topic != talk.AboutRest && asked[topic] < n {
-			return false
-		}
-	}
-	return true
-}
-
-// isOf reports whether a message asks for a confirmation of a change.
-func isOf(m map[string]any, e *desk.Effect) bool {
-	for name, value := range e.Args() {
-		if m[name] != value {
 			return false
 		}
 	}

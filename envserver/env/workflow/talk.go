@@ -111,10 +111,10 @@ func (s *state) tell(args desk.Args) result {
 		heard = *s.heard
 	}
 	s.stated = facts.Join(s.stated, getFacts(args))
-	before := s.talk
+	first := s.talk.Turns() == 0
 	said := s.talk.Hear(heard, s.step-s.toldAt-1)
 	s.toldAt = s.step
-	s.fineNeedless(heard, &said, before.Turns() == 0)
+	s.fineNeedless(heard, &said, first)
 	for i, step := range s.workflow.Steps {
 		if step.Action == desk.Tell && s.isAnswered(step.Asks, step.Confirms) {
 			s.satisfyStep(i)
@@ -123,7 +123,7 @@ func (s *state) tell(args desk.Args) result {
 	t := s.workflow.Talk
 	s.turn = &talk.Turn{Language: t.Language, Voice: t.Voice, Mood: said.Mood, Acts: said.Acts}
 	answer.Answer = said.Template()
-	s.said = append(slices.Clip(s.said), message, answer.Answer)
+	s.said = append(s.said, message, answer.Answer)
 	return answer
 }
 

@@ -279,7 +279,7 @@ func shortcuts(w *scenarios.Workflow) map[string][]call {
 		"refuse all":     append(slices.Concat([]call{tell(map[string]any{"facts": []facts.Fact{refused}})}, asks, looks), end(refused)),
 		"hand over all": append(slices.Concat(asks, looks), call{desk.Escalating, map[string]any{"team": "finance"}},
 			end(team, facts.Fact{What: "next_step", Value: "handed_over"})),
-		"confirm all": append(slices.Concat(asks, looks), tell(map[string]any{"confirms": listChangeNames(),
+		"confirm all": append(slices.Concat(asks, looks), tell(map[string]any{"confirms": desk.ListChanges(),
 			"order_id": w.Records.Orders[0].ID}), end(refused)),
 	}
 }

@@ -10,11 +10,11 @@ import (
 // Message is a message to the customer, in which values are looked for. Nothing else of it is read.
 type Message struct {
 	context *Context
+	cleaned string
 	doc     *text.Document
 	values  []text.Value
 	// words are its words and numbers without articles.
 	words string
-	teams []string
 	// Foreign is set if the message is in another language than the customer's.
 	Foreign bool
 }
@@ -30,7 +30,7 @@ func (c *Context) NewMessage(s string) *Message {
 
 func (c *Context) readMessage(s string, lex *text.Lexicon) *Message {
 	cleaned := clean(s)
-	m := &Message{context: c, teams: teamsIn(cleaned), words: strings.Join(significantWords(cleaned), " ")}
+	m := &Message{context: c, cleaned: cleaned, words: strings.Join(significantWords(cleaned), " ")}
 	m.doc, m.values = c.parse(cleaned, lex)
 	return m
 }
@@ -52,7 +52,7 @@ func (m *Message) IsEmpty() bool { return m.Words() == 0 }
 func (m *Message) has(v *value) bool {
 	switch v.of.Type {
 	case Enum:
-		return v.of.What != "team" || slices.Contains(m.teams, v.key)
+		return v.of.What != "team" || slices.Contains(teamsIn(m.cleaned), v.key)
 	case ID:
 		return m.hasID(v.key)
 	case Text:

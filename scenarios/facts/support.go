@@ -16,12 +16,7 @@ import (
 // Library reads served texts, and keeps those that it read last: instances share articles and
 // rules. It is safe for concurrent use.
 type Library struct {
-	*lru.Cache[textKey, *extract]
-}
-
-type textKey struct {
-	lexicon *text.Lexicon
-	text    string
+	*lru.Cache[string, *extract]
 }
 
 // maxTexts is the maximum number of texts that a library keeps.
@@ -29,38 +24,52 @@ const maxTexts = 4096
 
 // NewLibrary makes an empty library.
 func NewLibrary() Library {
-	cache, err := lru.New[textKey, *extract](maxTexts)
+	cache, err := lru.New[string, *extract](maxTexts)
 	if err != nil {
 		panic(err) // The size is a positive constant.
 	}
 	return Library{cache}
 }
 
-// extract is what is kept of a served text in a language.
+// extract is what is kept of a served text. Each part is read when it is first needed.
 type extract struct {
+	cleaned string
 	// words are its words and numbers without articles, runs its runs of words.
-	words string
+	words func() string
 	runs  func() map[string]struct{}
-	// values are its values, each once.
-	values func() []text.Value
+
+	mu sync.Mutex
+	// values are its values by the lexicon that they are read with, each once.
+	values map[*text.Lexicon][]text.Value
 }
 
-func (l Library) extract(lex *text.Lexicon, s string) *extract {
-	key := textKey{lex, s}
-	if e, ok := l.Get(key); ok {
+func (l Library) extract(s string) *extract {
+	if e, ok := l.Get(s); ok {
 		return e
 	}
-	cleaned := clean(s)
-	words := strings.Join(significantWords(cleaned), " ")
-	e := &extract{words: words, runs: sync.OnceValue(func() map[string]struct{} {
+	e := &extract{cleaned: clean(s), values: map[*text.Lexicon][]text.Value{}}
+	e.words = sync.OnceValue(func() string { return strings.Join(significantWords(e.cleaned), " ") })
+	e.runs = sync.OnceValue(func() map[string]struct{} {
 		runs := map[string]struct{}{}
-		for run := range runsOf(words) {
+		for run := range runsOf(e.words()) {
 			runs[run] = struct{}{}
 		}
 		return runs
-	}), values: sync.OnceValue(func() []text.Value { return text.AppendNew(nil, text.Parse(cleaned, lex).Values) })}
-	l.Add(key, e)
+	})
+	l.Add(s, e)
 	return e
+}
+
+// valuesIn returns the values that a text has in the language of a lexicon.
+func (e *extract) valuesIn(lex *text.Lexicon) []text.Value {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	values, known := e.values[lex]
+	if !known {
+		values = text.AppendNew(nil, text.Parse(e.cleaned, lex).Values)
+		e.values[lex] = values
+	}
+	return values
 }
 
 // runLength is the number of words of a run. It is long enough that people don't repeat one by
@@ -95,9 +104,7 @@ func (g *Gold) read(l Library, served Served) {
 		var all []*extract
 		for _, t := range served.Texts {
 			for part := range strings.SplitSeq(t, "\n\n") { // instances share paragraphs
-				for _, lex := range g.context.lexicons {
-					all = append(all, l.extract(lex, part))
-				}
+				all = append(all, l.extract(part))
 			}
 		}
 		return all
@@ -109,12 +116,13 @@ func (g *Gold) read(l Library, served Served) {
 		u.reached = sync.OnceValue(u.reach)
 		u.add(g.requiredValues...)
 		u.add(g.listedValues()...)
-		for _, e := range g.texts() {
-			u.add(e.values()...)
-		}
+		texts := slices.Clip(g.texts())
 		for _, v := range served.Values {
+			texts = append(texts, l.extract(v))
+		}
+		for _, e := range texts {
 			for _, lex := range g.context.lexicons {
-				u.add(l.extract(lex, v).values()...)
+				u.add(e.valuesIn(lex)...)
 			}
 		}
 		return u
@@ -174,7 +182,7 @@ func (g *Gold) supportsFact(v *value) bool {
 // holds reports whether a served text has the words of a text, or the id.
 func (g *Gold) holds(v *value) bool {
 	if v.of.Type == Text {
-		return slices.ContainsFunc(g.texts(), func(e *extract) bool { return hasWords(e.words, v.key) })
+		return slices.ContainsFunc(g.texts(), func(e *extract) bool { return hasWords(e.words(), v.key) })
 	}
 	keys := idKeys(v.cleaned)
 	return slices.ContainsFunc(g.support().values, func(o text.Value) bool {
@@ -359,6 +367,7 @@ func isClaim(v text.Value) bool {
 
 // IsCopy reports whether more than half of a message's words are in runs of words of a served text.
 func (g *Gold) IsCopy(m *Message) bool {
+	words := strings.Count(m.words, " ") + 1
 	copied, end, i := 0, 0, 0
 	for run := range runsOf(m.words) {
 		if slices.ContainsFunc(g.texts(), func(e *extract) bool { _, ok := e.runs()[run]; return ok }) {
@@ -366,6 +375,9 @@ func (g *Gold) IsCopy(m *Message) bool {
 			end = i + runLength
 		}
 		i++
+		if left := words - max(end, i); 2*(copied+left) <= words {
+			return false
+		}
 	}
-	return 2*copied > len(strings.Fields(m.words))
+	return 2*copied > words
 }

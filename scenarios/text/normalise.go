@@ -26,6 +26,9 @@ func NormaliseReply(s string) string {
 
 // ClipRunes returns at most that many characters of a text.
 func ClipRunes(s string, runes int) string {
+	if len(s) <= runes {
+		return s
+	}
 	for i := range s {
 		if runes == 0 {
 			return s[:i]

@@ -2,23 +2,21 @@
 // the plan, policies, grader, judge and statistics of a cluster. So the same manifest gives the
 // same figures, digit for digit.
 //
-// Only Kubernetes is missing: goroutines play the shards in place of pods, and the ledgers are
-// signed with a key of this process, since no other program can reach the server.
+// Only Kubernetes and sockets are missing: goroutines play the shards in place of pods, over
+// connections within the process, and the ledgers are signed with a key of this process, since no
+// other program can reach the server.
 package local
 
 import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -170,9 +168,8 @@ type game struct {
 	Options
 	run  *v1alpha1.EvaluationRun
 	plan score.Plan
-	addr string
-	// token keeps other programs of this machine out of the env server.
-	token string
+	// server is the env server of this process.
+	server *openenv.Server
 
 	// giveUp ends the play early.
 	giveUp context.CancelCauseFunc
@@ -195,7 +192,7 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 			return nil, fmt.Errorf("making a ledger key: %w", err)
 		}
 	}
-	g := &game{Options: o, run: run, token: rand.Text(), errored: map[string]*score.IndexSet{}}
+	g := &game{Options: o, run: run, errored: map[string]*score.IndexSet{}}
 	if budget := evaluation.BudgetOf(&run.Spec, score.Tokens{}); budget != nil {
 		g.meter = rollout.NewMeter(budget.Share(1, 1))
 	}
@@ -228,30 +225,23 @@ func (g *game) now() *metav1.Time {
 // sessionMargin is for sessions that the client has closed and the server has not.
 const sessionMargin = 64
 
-// startServer starts the env server on a loopback port.
+// serverName is the name of the env server where a cluster has a host.
+const serverName = "local"
+
+// startServer starts the env server.
 func (g *game) startServer(ctx context.Context) (stop func(), err error) {
-	server, err := openenv.New(openenv.Config{
+	g.server, err = openenv.New(openenv.Config{
 		Kind: g.Kind, MaxSessions: g.parallelism()*g.concurrency() + sessionMargin, CapacityWait: time.Second,
 		LedgerKey: g.LedgerKey, Version: g.Version, Logger: g.Log,
-		Tokens: func() []string { return []string{g.token} },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the env server: %w", err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		server.Close()
-		return nil, fmt.Errorf("opening a loopback port for the env server: %w", err)
-	}
-	front := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = front.Serve(listener) }() // it ends with the Close below
-	g.addr = listener.Addr().String()
 	collecting, stopCollecting := context.WithCancel(ctx)
 	go openenv.KeepHeadroom(collecting)
 	return func() {
 		stopCollecting()
-		_ = front.Close()
-		server.Close()
+		g.server.Close()
 	}, nil
 }
 
@@ -309,7 +299,8 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	summary, err := rollout.Run(ctx, rollout.Config{
 		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Tokens: kept.tokens(),
 		Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
-		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
+		Pods:    func(context.Context) ([]string, error) { return []string{serverName}, nil },
+		Connect: g.server.Connect(serverName),
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
 		Meter: g.meter, ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, LeftOut: g.LeftOut,
 		Record: kept.recorder(g.reportEpisode), Clock: g.Clock, Log: g.Log,
@@ -455,7 +446,7 @@ func (g *game) countPartial(ctx context.Context) {
 			continue
 		}
 		ledger := &score.Ledger{Shard: shard}
-		signed, err := client.FetchLedger(ctx, g.addr, g.plan.Run, shard, client.Options{Token: g.token})
+		signed, err := client.FetchLedger(ctx, serverName, g.plan.Run, shard, client.Options{Connect: g.server.Connect(serverName)})
 		if err == nil { // otherwise nothing of it was graded
 			if verified, err := signed.Verify(g.LedgerKey.Public().(ed25519.PublicKey)); err == nil {
 				ledger = verified

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +27,7 @@ import (
 	"github.com/csenv/csenv/envserver/testkit"
 )
 
-func ticketKind(t *testing.T) episode.Kind {
+func ticketKind(t testing.TB) episode.Kind {
 	t.Helper()
 	kind, err := NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
 		Environment: v1alpha1.TicketEnvironment}}, testkit.Catalog(t), offline.New())
@@ -39,7 +38,7 @@ func ticketKind(t *testing.T) episode.Kind {
 }
 
 // options returns the options for a built-in policy.
-func options(t *testing.T, name string) Options {
+func options(t testing.TB, name string) Options {
 	t.Helper()
 	agent, err := policy.NewBuiltin(name, "ticket", testkit.Catalog(t))
 	if err != nil {
@@ -352,36 +351,5 @@ func TestResume(t *testing.T) {
 	if diff := cmp.Diff([]any{whole.Status.Score, whole.Status.Tasks, whole.Status.Categories},
 		[]any{resumed.Status.Score, resumed.Status.Tasks, resumed.Status.Categories}); diff != "" {
 		t.Errorf("resumed (-whole +resumed)\n%s", diff)
-	}
-}
-
-// Other programs on this machine can't use the env server.
-func TestServerRequiresItsToken(t *testing.T) {
-	g, err := newGame(testRun(func(*v1alpha1.EvaluationRun) {}), options(t, policy.Heuristic))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, err := g.startServer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	for token, want := range map[string]int{"": http.StatusUnauthorized, "guess": http.StatusUnauthorized,
-		g.token: http.StatusOK} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.addr+"/schema", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("token %q: status %d, want %d", token, response.StatusCode, want)
-		}
 	}
 }

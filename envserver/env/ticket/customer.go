@@ -81,9 +81,11 @@ func (c *customer) answerMessage(r messageReader, t *ticketState, late, content 
 		return c.tellAnswers(asked), nil
 	}
 	lines := c.script.Lines[c.moodName()]
-	if told := r.TellTicket(whole, t.joinReplies(), t.stated); content && told.Facts.IsRight() {
-		c.silent = true
-		return lines[len(lines)-1], nil
+	if content {
+		if told := r.TellTicket(whole, t.joinReplies(), t.stated); told.Facts.IsRight() {
+			c.silent = true
+			return lines[len(lines)-1], nil
+		}
 	}
 	c.said++
 	return lines[min(c.said, len(lines))-1], nil

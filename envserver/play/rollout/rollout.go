@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +62,8 @@ type Config struct {
 	LeftOut func() string
 	// Pods looks up the addresses of the pool's pods, host and port each.
 	Pods func(ctx context.Context) ([]string, error)
+	// Connect opens connections to the pods, nil for TCP ones.
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 	// Token is the pool's bearer token, "" for none.
 	Token string
 	// Credential is the run's, with which a pool's servers open ledgers, "" for a server without a
@@ -200,7 +203,7 @@ func (s *shard) skipEnded(ended score.IndexSet) {
 // clientOptions returns the options for the pool's servers. A session isn't passed on, because the
 // shard's ledger is on its server. A session whose server is silent counts as lost.
 func (c *Config) clientOptions() client.Options {
-	return client.Options{Token: c.Token, Credential: c.Credential, Silence: protocol.MaxSilence}
+	return client.Options{Token: c.Token, Credential: c.Credential, Connect: c.Connect, Silence: protocol.MaxSilence}
 }
 
 func (c *Config) validate() error {

@@ -49,10 +49,14 @@ func (c *Context) Now() time.Time { return c.now }
 
 // clean normalises and folds an untrusted text, without marks of Markdown.
 func clean(s string) string {
-	return text.Fold(stripMarkdown(text.NormaliseReply(vulgar.Replace(s))))
+	if strings.IndexByte(s, "½"[0]) >= 0 {
+		s = vulgar.Replace(s)
+	}
+	return text.Fold(stripMarkdown(text.NormaliseReply(s)))
 }
 
-// vulgar writes the fractions of one character as decimals: "1½ hours".
+// vulgar writes the fractions of one character as decimals: "1½ hours". All begin with the same
+// byte.
 var vulgar = strings.NewReplacer(" ½", ".5", "½", ".5", " ¼", ".25", "¼", ".25", " ¾", ".75", "¾", ".75")
 
 // stripMarkdown removes marks of emphasis and code, which may stand inside a value: "**5** business

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"hash/maphash"
 	"iter"
 	"slices"
 	"strings"
@@ -34,9 +35,9 @@ func NewLibrary() Library {
 // extract is what is kept of a served text. Each part is read when it is first needed.
 type extract struct {
 	cleaned string
-	// words are its words and numbers without articles, runs its runs of words.
+	// words are its words and numbers without articles, and marks has a bit for each run of them.
 	words func() string
-	runs  func() map[string]struct{}
+	marks func() *marks
 
 	mu sync.Mutex
 	// values are its values by the lexicon that they are read with, each once.
@@ -49,16 +50,31 @@ func (l Library) extract(s string) *extract {
 	}
 	e := &extract{cleaned: clean(s), values: map[*text.Lexicon][]text.Value{}}
 	e.words = sync.OnceValue(func() string { return strings.Join(significantWords(e.cleaned), " ") })
-	e.runs = sync.OnceValue(func() map[string]struct{} {
-		runs := map[string]struct{}{}
+	e.marks = sync.OnceValue(func() *marks {
+		var m marks
 		for run := range runsOf(e.words()) {
-			runs[run] = struct{}{}
+			m.add(hashRun(run))
 		}
-		return runs
+		return &m
 	})
 	l.Add(s, e)
 	return e
 }
+
+// hasRun reports whether a text has a run of words with a hash.
+func (e *extract) hasRun(run string, hash uint64) bool {
+	return e.marks().mayHave(hash) && hasWords(e.words(), run)
+}
+
+// marks is a set of hashes that tells most of those apart that it lacks.
+type marks [64]uint64
+
+func (m *marks) add(hash uint64)          { m[hash/64%64] |= 1 << (hash % 64) }
+func (m *marks) mayHave(hash uint64) bool { return m[hash/64%64]&(1<<(hash%64)) != 0 }
+
+var hashSeed = maphash.MakeSeed()
+
+func hashRun(run string) uint64 { return maphash.String(hashSeed, run) }
 
 // valuesIn returns the values that a text has in the language of a lexicon.
 func (e *extract) valuesIn(lex *text.Lexicon) []text.Value {
@@ -370,7 +386,8 @@ func (g *Gold) IsCopy(m *Message) bool {
 	words := strings.Count(m.words, " ") + 1
 	copied, end, i := 0, 0, 0
 	for run := range runsOf(m.words) {
-		if slices.ContainsFunc(g.texts(), func(e *extract) bool { _, ok := e.runs()[run]; return ok }) {
+		hash := hashRun(run)
+		if slices.ContainsFunc(g.texts(), func(e *extract) bool { return e.hasRun(run, hash) }) {
 			copied += i + runLength - max(end, i)
 			end = i + runLength
 		}

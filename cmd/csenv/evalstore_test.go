@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/envvars"
 )
 
@@ -124,5 +127,43 @@ func TestEvalInterrupted(t *testing.T) {
 		!strings.Contains(got, "not comparable. Run the same command again to play the others.") ||
 		strings.Count(got, "0 of 2 episodes") != 1 {
 		t.Errorf("exit code %d: %s", code, got)
+	}
+}
+
+func TestEvalLimit(t *testing.T) {
+	play := func(flags ...string) (run v1alpha1.EvaluationRun) {
+		t.Helper()
+		out := must(t, append([]string{"eval", "ticket-classify", "--limit", "3", "-o", "json"}, flags...)...)
+		if err := json.Unmarshal([]byte(out), &run); err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	ids := func(run v1alpha1.EvaluationRun) []string { return run.Spec.Tasks[0].Scenarios.IDs }
+	first, again, other := play("--results", "none"), play("--results", "none"), play("--results", "none", "--seed", "7")
+	if first.Status.Progress != "3/3" || len(ids(first)) != 3 || !slices.Equal(ids(first), ids(again)) ||
+		slices.Equal(ids(first), ids(other)) {
+		t.Errorf("%s: %v, again %v, another seed %v", first.Status.Progress, ids(first), ids(again), ids(other))
+	}
+	if few := play("--results", "none", "--category", "shipping", "--limit", "1000"); few.Status.Progress != "10/10" {
+		t.Errorf("more than there are: %s", few.Status.Progress)
+	}
+}
+
+func TestEvalLabels(t *testing.T) {
+	folder := t.TempDir()
+	for name, team := range map[string]string{"first": "support", "second": "sales"} {
+		must(t, "eval", "ticket-classify", "--limit", "2", "--name", name, "--label", "team="+team, "--note", "a try",
+			"--results", folder)
+	}
+	if out := must(t, "runs", "-l", "team=support", "--results", folder); !strings.Contains(out, "first") ||
+		strings.Contains(out, "second") {
+		t.Error(out)
+	}
+	var run v1alpha1.EvaluationRun
+	out := must(t, "results", "second", "--results", folder, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &run); err != nil || run.Labels["team"] != "sales" ||
+		run.Annotations["csenv.dev/note"] != "a try" {
+		t.Errorf("%v, %s", err, out)
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/figures"
-	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/play/record"
 )
 
@@ -43,8 +44,8 @@ func TestStoredRuns(t *testing.T) {
 			"categories": {evaluated["heuristic"].Status.Categories, run.Status.Categories},
 			"passHatK":   {evaluated["heuristic"].Status.PassHatK, run.Status.PassHatK},
 		} {
-			if want, got := view.FormatJSON(pair[0]), view.FormatJSON(pair[1]); want != got {
-				t.Errorf("%s is %s, want %s", name, got, want)
+			if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+				t.Errorf("%s: %s", name, diff)
 			}
 		}
 		if err := figures.OutcomeOf(&run); err != nil || run.Status.Results == "" {
@@ -122,7 +123,7 @@ func misread(t *testing.T, folder string) {
 				"choose one of table, json, yaml, csv, markdown; -o is a format, and -O or > names a file"},
 			"no task": {[]string{"episodes", "oracle", "--task", "nope", "--results", folder},
 				"run oracle has no episode of task \"nope\": choose one of ticket-resolve"},
-			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
+			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "has the labels a=b"},
 		} {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
 				t.Errorf("%s: exit code %d, %s%s", name, code, out, errs)

@@ -88,12 +88,12 @@ func printItems(w io.Writer, items []transcript.Item) {
 			printQueue(w, item.Queue)
 		case item.Opened != nil:
 			printOpened(w, item.Opened)
+		case item.Message.IsReply() || item.Message != nil && item.Message.Again: // shown with its action
 		case item.Message != nil:
 			title := strings.TrimSuffix(item.Message.Role+", "+item.Message.Note(), ", ")
 			view.WriteTitledText(w, title, item.Message.Content)
 		case item.Call != nil:
-			view.WriteTitledText(w, item.Call.Action+" "+view.FormatJSON(item.Call.Payload)+" answers",
-				view.FormatYAML(item.Call.Result))
+			printCall(w, item.Call)
 		case item.Article != nil:
 			view.WriteTitledText(w, "article "+item.Article.ID+", "+item.Article.Title, item.Article.Body)
 		case item.Nothing:
@@ -144,6 +144,16 @@ func printQueue(w io.Writer, q *transcript.Queue) {
 	view.Document{Sections: []view.Section{s}}.Print(w, "table")
 }
 
+// printCall writes what an action of a workflow returned.
+func printCall(w io.Writer, c *transcript.Call) {
+	for _, part := range []transcript.Field{{Name: "error", Value: c.Failed()}, {Name: "answer", Value: c.Returned()},
+		{Name: "customer", Value: c.Answer()}} {
+		if part.Value != "" {
+			view.WriteTitledText(w, part.Name, part.Value)
+		}
+	}
+}
+
 // printAction writes the members of an action, one per line.
 func printAction(w io.Writer, a transcript.Action) {
 	if a.Raw != "" {
@@ -151,10 +161,8 @@ func printAction(w io.Writer, a transcript.Action) {
 		return
 	}
 	view.WriteField(w, "action", a.Type)
-	for _, f := range a.Fields {
-		if f.Name != "facts" || a.Facts == nil {
-			view.WriteField(w, f.Name, f.Value)
-		}
+	for _, f := range append(a.Arguments, transcript.Field{Name: "message", Value: a.Message}) {
+		view.WriteField(w, f.Name, f.Value)
 	}
 	stated := make([]string, len(a.Facts))
 	for i, f := range a.Facts {

@@ -32,7 +32,7 @@ func TestPrintTranscript(t *testing.T) {
 		"a workflow": {"workflow", "refund", "C09",
 			[]string{`{"action_type":"check_order_status","payload":{"order_id":"LD-937813"}}`, `not JSON`,
 				`{"action_type":"respond_user","payload":{"message":"Hello","facts":[{"what":"price","value":"0"}]}}`},
-			[]string{"\n  facts          price: 0\n", `check_order_status {"order_id":"LD-937813"} answers`, "ACTION 2 OF 3", "not JSON", "refund amount     not stated"}},
+			[]string{"\n  facts          price: 0\n", "\n  order_id       LD-937813\n\n  error:\n    there is no order", "ACTION 2 OF 3", "not JSON", "refund amount     not stated"}},
 		"a queue": {"ticket", tasks.QueueManagement, "Q001", []string{`{"action_type":"resolve"}`},
 			[]string{"minutes and 2 escalations left", "WAITING", ">  1  T-", "TICKET T-", " (URGENT): "}},
 	} {

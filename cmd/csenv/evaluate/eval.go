@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
@@ -54,6 +56,10 @@ type evalCommand struct {
 	fresh    bool
 	baseline string
 	dryRun   bool
+	labels   []string
+	note     string
+	// limit is the number of scenarios of each task, 0 for all.
+	limit int
 	// mu guards the figures of a dry run, and meter estimates its tokens; nil without a model.
 	mu     sync.Mutex
 	meter  *policy.Meter
@@ -82,6 +88,9 @@ func NewEvalCommand() *cobra.Command {
 	f.BoolVar(&e.fresh, "fresh", false, "play every episode, even if it is stored")
 	f.StringVar(&e.baseline, "baseline", "", "stored `RUN` to compare with: the name of a run or of its folder, "+
 		"or STORE/RUN of another store")
+	f.StringSliceVar(&e.labels, "label", nil, "`NAME=VALUE` by which -l selects the run; may be repeated")
+	f.StringVar(&e.note, "note", "", "what the run is for, in a `text` that its page shows")
+	f.IntVar(&e.limit, "limit", 0, "play at most this `number` of scenarios of each task, drawn by the seed; 0 for all")
 	f.BoolVar(&e.dryRun, "dry-run", false, "print what would be played, and play nothing")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every failed attempt")
 	cmd.RunE = func(cmd *cobra.Command, tasks []string) error {
@@ -101,6 +110,16 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	run, pool, err := e.objects(cmd)
 	if err != nil {
 		return err
+	}
+	given, err := labels.ConvertSelectorToLabelsMap(strings.Join(e.labels, ","))
+	if err != nil {
+		return fmt.Errorf("--label: %w: write, for example, team=support", err)
+	}
+	for name, value := range given {
+		metav1.SetMetaDataLabel(&run.ObjectMeta, name, value)
+	}
+	if e.note != "" {
+		metav1.SetMetaDataAnnotation(&run.ObjectMeta, local.NoteAnnotation, e.note)
 	}
 	catalog, err := cli.LoadCatalog(*e.packs)
 	if err != nil {
@@ -403,6 +422,11 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 	}
 	if o.Kind, err = local.NewKind(pool, catalog, replies); err != nil {
 		return o, err
+	}
+	if e.limit > 0 {
+		if err := local.LimitScenarios(run, o.Kind, e.limit); err != nil {
+			return o, err
+		}
 	}
 	return o, e.setAgent(cmd.Context(), run, catalog, &o)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -25,8 +26,10 @@ import (
 // RunView is what pages and reports show of a run, with the templates of parts/run.html.
 type RunView struct {
 	Name, Agent string
-	// About are the task, the seed, the date, the agent and the place of the run.
+	// About are the task, the seed, the date, the agent, the place and the labels of the run, and
+	// Note is what it was for.
 	About []string
+	Note  string
 	// Verdict is what a run found, in a sentence, and Looks are what to look at first.
 	Verdict string
 	Looks   []Look
@@ -149,6 +152,11 @@ func NewRunView(run *v1alpha1.EvaluationRun, o ViewOptions) RunView {
 	}
 	if o.Public {
 		v.publish()
+		return v
+	}
+	v.Note = run.Annotations[local.NoteAnnotation]
+	for _, name := range view.SortedKeys(run.Labels) {
+		v.About = append(v.About, name+"="+run.Labels[name])
 	}
 	return v
 }

@@ -311,6 +311,12 @@ func lostRows(lost []source.LostPoints, episodes string) []LostRow {
 		}
 		rows = append(rows, row)
 	}
+	for i := len(rows) - 2; i >= 0; i-- {
+		if rows[i].Part == "" && rows[i+1].Part != "" && (i+2 == len(rows) || rows[i+2].Part == "") {
+			rows[i].Name += ": " + rows[i+1].Name // the only part is the dimension
+			rows = slices.Delete(rows, i+1, i+2)
+		}
+	}
 	for i := range rows {
 		if all > 0 {
 			rows[i].Share = fmt.Sprintf("%.0f %%", 100*float64(rows[i].Points)/float64(all))

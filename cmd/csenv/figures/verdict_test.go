@@ -79,8 +79,12 @@ func TestSupportedDigits(t *testing.T) {
 // A public page names no criterion, because that can tell what is right.
 func TestLostPoints(t *testing.T) {
 	lost := []source.LostPoints{{Task: "t", Dimension: "response", Episodes: 2, Points: 300},
-		{Task: "t", Dimension: "response", Part: "facts", Episodes: 2, Points: 150}}
-	for public, want := range map[bool]int{true: 1, false: 2} {
+		{Task: "t", Dimension: "response", Part: "facts", Episodes: 2, Points: 200},
+		{Task: "t", Dimension: "response", Part: "limit: copied", Episodes: 1, Points: 100}}
+	if only := lostRows(lost[:2], ""); len(only) != 1 || only[0].Name != "response: facts" {
+		t.Errorf("a single part: %+v", only)
+	}
+	for public, want := range map[bool]int{true: 1, false: 3} {
 		v := NewRunView(&v1alpha1.EvaluationRun{}, ViewOptions{Public: public, Episodes: "/e", Lost: lost})
 		if len(v.Lost) != want || v.Lost[0].Share != "100 %" || v.Lost[0].Path != "/e?lost=t%2Fresponse%2F&sort=score" {
 			t.Errorf("public %v: %+v", public, v.Lost)

@@ -43,6 +43,9 @@ import (
 // cluster.
 const episodeTimeout = 10 * time.Minute
 
+// NoteAnnotation has what a run was for, in its author's words.
+const NoteAnnotation = "csenv.dev/note"
+
 // Options are the settings of a run that are not in its manifest.
 type Options struct {
 	// Kind is the environment, see NewKind.
@@ -125,7 +128,8 @@ func (g *game) openStore(ctx context.Context) error {
 	}
 	g.run.Status.Results = results.JoinLocation(g.Location, g.folder())
 	return g.Store.WriteManifest(ctx, g.folder(), results.Manifest{Environment: g.Kind.Name(), Plan: g.plan,
-		Agent: agent, Limits: limits, Runner: g.Version, Written: g.Clock.Now()})
+		Agent: agent, Limits: limits, Labels: g.run.Labels, Note: g.run.Annotations[NoteAnnotation],
+		Runner: g.Version, Written: g.Clock.Now()})
 }
 
 func (g *game) folder() string {
@@ -156,6 +160,25 @@ func ComputeUID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, erro
 		provenance.SpecHash, provenance.ScenarioDigest,
 		provenance.GraderVersion, provenance.Judge))
 	return types.UID(uuid.NewSHA1(uuid.Nil, sum[:]).String()), nil
+}
+
+// LimitScenarios restricts a run to a number of scenarios of each task, which its seed draws.
+func LimitScenarios(run *v1alpha1.EvaluationRun, kind episode.Kind, limit int) error {
+	planned := run.DeepCopy()
+	planned.UID = "limited"
+	plan, err := evaluation.NewPlan(planned, evaluation.Offer{Report: reportOf(kind)}, 1)
+	if err != nil {
+		return explainScenario(run, err)
+	}
+	for i, t := range plan.Tasks {
+		slices.SortFunc(t.Scenarios, func(a, b string) int {
+			return cmp.Compare(score.EpisodeSeed(plan.Seed, t.Name, a, 0), score.EpisodeSeed(plan.Seed, t.Name, b, 0))
+		})
+		selected := ptr.Deref(run.Spec.Tasks[i].Scenarios, v1alpha1.ScenarioSelection{})
+		selected.IDs = slices.Sorted(slices.Values(t.Scenarios[:min(limit, len(t.Scenarios))]))
+		run.Spec.Tasks[i].Scenarios = &selected
+	}
+	return nil
 }
 
 func reportOf(kind episode.Kind) score.Report {

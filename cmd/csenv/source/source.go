@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -148,11 +149,13 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) (runs 
 		return runs, nil
 	}
 	s.say(store)
-	switch {
-	case selector != "":
-		err = errors.New("stored runs have no labels: name runs, or omit -l for all")
-	default:
+	chosen, err := labels.Parse(selector)
+	if err == nil {
 		runs, err = s.findStored(ctx, store, names)
+	}
+	runs = slices.DeleteFunc(runs, func(r *LoadedRun) bool { return !chosen.Matches(labels.Set(r.Labels)) })
+	if err == nil && selector != "" && len(runs) == 0 {
+		err = fmt.Errorf("no run in %s has the labels %s: omit -l for all", store, selector)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (--cluster reads those of a cluster)", err)

@@ -239,6 +239,10 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, fmt.Errorf("reading the agent of %s: %w", run.Name, err)
 	}
 	copyPlan(run, m.Plan)
+	run.Labels = m.Labels
+	if m.Note != "" {
+		run.Annotations = map[string]string{local.NoteAnnotation: m.Note}
+	}
 	run.CreationTimestamp = metav1.NewTime(m.Written)
 	limits := evaluation.Limits{}
 	if len(m.Limits) > 0 {

@@ -102,8 +102,8 @@ func (f boardFilter) query(format string) string {
 		"builtin": f.Builtin, "format": format}).Encode()
 }
 
-// choose returns the runs that match. A pool is given as NAMESPACE/NAME. Stored runs have no labels
-// and no pool.
+// choose returns the runs that match. A pool is given as NAMESPACE/NAME. Stored runs have no
+// pool.
 func (f boardFilter) choose(runs []*source.LoadedRun) ([]*source.LoadedRun, error) {
 	selector, err := labels.Parse(f.Labels)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/index"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -38,11 +39,13 @@ type searchPage struct {
 type foundRun struct {
 	Name, Path, Episodes string
 	State                stateView
+	// About tells runs of one name apart.
+	About []string
 }
 
 type foundEpisode struct {
 	episodeRow
-	Run, RunPath string
+	Run, RunPath, Made string
 }
 
 // titled is a scenario and the words of its id and its title.
@@ -144,7 +147,8 @@ func (s *site) findRuns(p *searchPage, runs []*source.LoadedRun, words []string)
 			return
 		}
 		state, _ := s.sources.stateOf(run)
-		made := foundRun{Name: run.Name, Path: runPath(run), State: state}
+		made := foundRun{Name: run.Name, Path: runPath(run), State: state,
+			About: figures.DescribeRun(run.EvaluationRun)}
 		if _, _, err := s.sources.episodes(run); err == nil {
 			made.Episodes = made.Path + "/episodes"
 		}
@@ -187,7 +191,8 @@ func (s *site) findEpisodes(r *http.Request, p *searchPage, searches []index.Sea
 				p.More = true
 			default:
 				shown[row.Path] = true
-				p.Rows = append(p.Rows, foundEpisode{row, run.Name, path})
+				p.Rows = append(p.Rows, foundEpisode{row, run.Name, path,
+					run.CreationTimestamp.UTC().Format("2006-01-02 15:04")})
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -124,13 +123,4 @@ func FormatYAML(v any) string {
 		return err.Error()
 	}
 	return text
-}
-
-// FormatJSON encodes a value on one line.
-func FormatJSON(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
 }

@@ -143,6 +143,9 @@ type Manifest struct {
 	Agent json.RawMessage `json:"agent"`
 	// Limits are the thresholds and the share of errored episodes that decide the run's outcome.
 	Limits json.RawMessage `json:"limits,omitempty"`
+	// Labels select a run that was played on a machine, and Note says what it was for.
+	Labels map[string]string `json:"labels,omitempty"`
+	Note   string            `json:"note,omitempty"`
 	// Runner is the version of the program that played.
 	Runner string `json:"runner"`
 	// Written is when the manifest was written, before the first episode. Those of older releases

@@ -13,15 +13,14 @@ import (
 type Action struct {
 	// Type is the action_type, "" if it has none.
 	Type string
-	// Fields are the other members by name, without those that are null.
-	Fields []Field
+	// Arguments are the members of the action and of its payload by name, without its message, its
+	// facts and those that are null.
+	Arguments []Field
 	// Message is the message to the customer, or "".
 	Message string
 	// Facts are those stated beside the message.
 	Facts []facts.Fact
 	Raw   string
-
-	arguments []string
 }
 
 // Field is a name and a value. A value that isn't a string is JSON.
@@ -36,25 +35,24 @@ func ReadAction(action json.RawMessage) Action {
 	var a Action
 	a.Type, _ = members["action_type"].(string)
 	delete(members, "action_type")
-	a.Fields = listFields(members)
 	payload, _ := members["payload"].(map[string]any)
 	for _, from := range []map[string]any{members, payload} {
 		for _, f := range listFields(from) {
 			switch {
 			case f.Name == "message":
 				a.Message = f.Value
-			case f.Name == "facts":
+			case f.Name == "facts" && readFacts(f.Value) != nil:
 				a.Facts = readFacts(f.Value)
 			case f.Name != "payload" || payload == nil:
-				a.arguments = append(a.arguments, f.Name+" "+f.Value)
+				a.Arguments = append(a.Arguments, f)
 			}
 		}
 	}
 	return a
 }
 
-// readFacts reads facts, none from a value of another form.
-func readFacts(value string) (stated []facts.Fact) {
+// readFacts reads facts, nil from a value of another form.
+func readFacts(value string) []facts.Fact {
 	var list []struct {
 		What  string `json:"what"`
 		Value any    `json:"value"`
@@ -62,6 +60,7 @@ func readFacts(value string) (stated []facts.Fact) {
 	if json.Unmarshal([]byte(value), &list) != nil {
 		return nil
 	}
+	stated := make([]facts.Fact, 0, len(list))
 	for _, f := range list {
 		text, isText := f.Value.(string)
 		if !isText {
@@ -96,4 +95,10 @@ func encodeInline(v any) string {
 }
 
 // Summary is the action's arguments in a line, without its message and the facts beside it.
-func (a Action) Summary() string { return strings.Join(a.arguments, ", ") }
+func (a Action) Summary() string {
+	words := make([]string, len(a.Arguments))
+	for i, f := range a.Arguments {
+		words[i] = f.Name + " " + f.Value
+	}
+	return strings.Join(words, ", ")
+}

@@ -97,7 +97,7 @@ func (t Transcript) MaxSteps() int {
 // Answered reports whether the items of a step show its message to the customer.
 func (s Step) Answered() bool {
 	for _, item := range s.Items {
-		if item.Call != nil || item.Message.isReply() {
+		if item.Call != nil || item.Message.IsReply() {
 			return true
 		}
 	}

@@ -45,7 +45,7 @@ func (s *Step) written() string {
 		switch {
 		case item.Call != nil:
 			return item.Call.Sent()
-		case item.Message.isReply():
+		case item.Message.IsReply():
 			return item.Message.Content
 		}
 	}

@@ -115,6 +115,7 @@ func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.
 			row.Given, row.Met, row.texts = "right", true, f.Values
 			if at >= 0 {
 				row.Given = inWords(given[at].Value)
+				row.Gold = row.Given // one of several right values
 			}
 		case facts.Untold:
 			row.Given, row.Why = row.Gold, "the message lacks it"

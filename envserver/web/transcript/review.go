@@ -226,6 +226,9 @@ func (r *Review) ticket(t *ticket.Reviewed, v *grader.Verdict, graded bool) {
 	if t.Rubric == tasks.TicketResolve {
 		row := Row{Criterion: grader.DimensionEscalation, Given: describeEnding(d), Gold: goldEnding(gold),
 			Points: paid[grader.DimensionEscalation], Why: wrongEnding(d, t.Ticket)}
+		if row.Why == "" {
+			row.Gold = row.Given // one of several right teams
+		}
 		r.add(row)
 		r.lose(row.Points, fmt.Sprintf("ending %s, right: %s", row.Given, row.Gold))
 		r.reply(t, v, paid[grader.DimensionResponse])

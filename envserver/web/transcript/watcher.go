@@ -48,13 +48,15 @@ type Opened struct {
 // Message is a message of the conversation. Role is customer or agent.
 type Message struct {
 	ticket.Message
+	// Language is that of the ticket, as a BCP-47 tag.
+	Language string
 	// Again means that an earlier item has the message: the agent returned to its ticket. Before
 	// means that it was written before the ticket, not by the agent that is graded.
 	Again, Before bool
 }
 
-// isReply reports whether the graded agent sends the message with the step that shows it.
-func (m *Message) isReply() bool { return m != nil && m.Role == "agent" && !m.Again && !m.Before }
+// IsReply reports whether the graded agent sends the message with the step that shows it.
+func (m *Message) IsReply() bool { return m != nil && m.Role == "agent" && !m.Again && !m.Before }
 
 // Note says what is particular about the message, or "".
 func (m *Message) Note() string {
@@ -124,8 +126,8 @@ func (w *Watcher) ticket(seen *ticket.Observation) []Item {
 			Again: again}})
 	}
 	for ; w.said < len(seen.ConversationHistory); w.said++ {
-		items = append(items, Item{Message: &Message{seen.ConversationHistory[w.said], w.said < w.seen[w.ticketID],
-			before}})
+		items = append(items, Item{Message: &Message{seen.ConversationHistory[w.said], seen.Language,
+			w.said < w.seen[w.ticketID], before}})
 	}
 	if w.seen == nil {
 		w.seen = map[string]int{}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-REPLIES = Path(__file__).parents[3] / "envserver" / "agreement" / "replies" / "test.jsonl"
+REPLIES = Path(__file__).parents[3] / "envserver" / "grader" / "agreement" / "replies" / "test.jsonl"
 
 
 @pytest.mark.parametrize("mode", ["tools", "json"])

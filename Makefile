@@ -198,7 +198,7 @@ test-kueue: ## Test runs in a queue with Kueue's own controller, which is built 
 		go test ./controllers/run -count=1 -run TestAgainstAPIServer -ginkgo.focus "Kueue's default queue"
 
 .PHONY: bench
-bench: ## Measure servers, or what BENCH names: official, growth, update, operator (hack/bench). Takes up to 40 minutes.
+bench: ## Measure servers, or what BENCH names: official, update, operator (hack/bench). Takes up to 30 minutes.
 	@go run ./hack/bench $(or $(BENCH),official) $(BENCHFLAGS)
 
 .PHONY: conformance

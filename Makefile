@@ -231,10 +231,9 @@ release-verify: ## Verify every file of dist/ without a network, and the signatu
 		$(COSIGN) $$file --key "$(COSIGN_PUB)" --insecure-ignore-tlog=true; done
 
 .PHONY: test-release
-test-release: ## Check dist/ with cosign and with the SBOMs' libraries, install it on the local cluster and remove it.
+test-release: ## Check dist/ with cosign, install it on the local cluster and remove it.
 	@cosign="$$($(subst go tool,go tool -n,$(COSIGN)))"; CSENV_COSIGN="$$cosign" \
 		go test ./hack/release -count=1 -run TestCosignVerifies
-	@python="$$(go run ./hack/python sbom hack/release/requirements.txt)"; "$$python" hack/release/sbom.py dist
 	@CSENV_RELEASE="$(CURDIR)/dist" $(MAKE) --no-print-directory test-e2e E2EFLAGS='--label-filter=helm'
 
 .PHONY: release-publish

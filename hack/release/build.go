@@ -174,13 +174,13 @@ func (r *release) packPython(context.Context) error {
 // writeSBOMs describes each archive, and the image of each platform.
 func (r *release) writeSBOMs(context.Context) error {
 	for _, p := range r.platforms {
-		if err := r.writeBill(artefactName("csenv", r.version, p), r.commandLine(p)); err != nil {
+		if err := r.writeSBOM(artefactName("csenv", r.version, p), r.commandLine(p)); err != nil {
 			return err
 		}
 		if p.OS != "linux" {
 			continue
 		}
-		if err := r.writeBill(artefactName("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
+		if err := r.writeSBOM(artefactName("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
 			return err
 		}
 	}

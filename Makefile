@@ -94,13 +94,13 @@ programs: ## Build bin/csenv as the image has it and bin/cluster, which tests ta
 	go build -o bin/cluster ./hack/cluster
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, the chart from config, Python models from the schemas, and the index of the scenarios.
+generate: ## Generate deepcopy functions, CRDs, RBAC and docs/api.md from the Go types, the chart's files from config, Python models from the schemas, and the index of the scenarios.
 	$(call tool,controller-gen) object paths=./api/...
 	$(call tool,controller-gen) crd paths=./api/... output:crd:dir=config/crd/bases
 	$(call tool,controller-gen) rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
 	$(call tool,crd-ref-docs) --log-level=ERROR --source-path=api --config=hack/apidocs/config.yaml \
 		--templates-dir=hack/apidocs --renderer=markdown --output-path=docs/api.md
-	GOWORK=off go run -C hack/chart .
+	cp config/crd/bases/*.yaml config/rbac/role.yaml config/prometheus/rules.yaml config/prometheus/dashboard.json charts/csenv/files
 	go run ./hack/pythonmodels >python/customer_support_env/schema.py
 	go test ./scenarios -run TestGoldenIndex -update >/dev/null
 

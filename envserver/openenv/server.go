@@ -164,8 +164,8 @@ type Server struct {
 	metrics   *metrics
 	refusals  *share.Budget
 	stateless *share.Budget
-	// medium and large are the budgets of messages and bodies by their size, and processors that of
-	// readings which occupy a processor for long.
+	// medium and large are the budgets of messages and bodies by their size, and processors is the
+	// budget of readings that occupy a processor for long.
 	medium, large, processors *share.Budget
 	// untried is the last error of TryJudge, nil before the first one and after a success.
 	untried atomic.Pointer[error]

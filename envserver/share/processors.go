@@ -37,8 +37,8 @@ func (c *turn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// NewProcessors makes the budget of readings that occupy a processor for long: half of the
-// processors, and one for a client.
+// NewProcessors returns a budget for texts that take long to read. All clients together may occupy
+// half of the processors with them, and each client one.
 func NewProcessors() *Budget { return NewBudget(max(int64(runtime.GOMAXPROCS(0))/2, 1), 1) }
 
 // longReading is the length of a text, in bytes, from which reading it counts as long. It takes

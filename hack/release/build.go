@@ -128,8 +128,8 @@ func (r *release) build(ctx context.Context, out string) error {
 	return nil
 }
 
-// buildPrograms builds the command line for each platform, and the image's program for those of
-// Linux.
+// buildPrograms builds the command line for each platform, and the image's program for each
+// platform of Linux.
 func (r *release) buildPrograms(ctx context.Context) error {
 	for _, p := range r.platforms {
 		begin := time.Now()

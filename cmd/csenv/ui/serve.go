@@ -108,9 +108,9 @@ func forHosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// below serves a site, whose paths begin with /, below a path: it writes that path in front of the
+// serveBelow serves a site, whose paths begin with /, below a path: it writes that path in front of the
 // paths of pages. Requests may have it, or a proxy may have removed it.
-func below(base string, site http.Handler) (http.Handler, error) {
+func serveBelow(base string, site http.Handler) (http.Handler, error) {
 	base = strings.TrimSuffix(base, "/")
 	if base == "" {
 		return site, nil

@@ -28,7 +28,7 @@ type site struct {
 	pages   *page.Set
 	sources *sources
 	catalog *scenarios.Catalog
-	// scenarios are those of the catalogue by id, and packs the folders of its additional packs.
+	// scenarios are the catalogue's, by id, and packs the folders of its additional packs.
 	scenarios map[string]score.Scenario
 	packs     []string
 	log       *slog.Logger

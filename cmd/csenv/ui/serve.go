@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/share"
+	"github.com/csenv/csenv/envserver/fairness"
 )
 
 const (
@@ -50,7 +50,7 @@ func servePages(ctx context.Context, address string, hosts []string, handler htt
 	}
 	server := newHTTPServer(ctx, handler, maxConnections)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(share.TakeTurns(listener)) }()
+	go func() { ended <- server.Serve(fairness.TakeTurns(listener)) }()
 	started(urlOf(listener.Addr()))
 	select {
 	case err := <-ended:
@@ -76,7 +76,7 @@ func newHTTPServer(ctx context.Context, handler http.Handler, connections int) *
 	server := &http.Server{Handler: inTurn, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
-	share.BoundConnections(server, connections)
+	fairness.BoundConnections(server, connections)
 	return server
 }
 

@@ -250,17 +250,17 @@ func checkCapacity(p *pass) rule.Finding {
 }
 
 func checkGrading(p *pass) rule.Finding {
-	if p.environment.Reason != v1alpha1.ReasonJudgeNotReady {
+	if p.poolCondition.Reason != v1alpha1.ReasonJudgeNotReady {
 		return rule.Finding{}
 	}
 	return checkServers(p)
 }
 
 func checkServers(p *pass) rule.Finding {
-	if !p.isIdle() || p.environment.Status == metav1.ConditionTrue {
+	if !p.isIdle() || p.poolCondition.Status == metav1.ConditionTrue {
 		return rule.Finding{}
 	}
-	return p.findWaiting("The runners wait for the pool. " + p.environment.Message)
+	return p.findWaiting("The runners wait for the pool. " + p.poolCondition.Message)
 }
 
 func describePlaying(p *pass) rule.Finding {

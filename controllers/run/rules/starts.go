@@ -97,22 +97,22 @@ func (p *pass) findStartDeadline() (left time.Duration, limited bool) {
 }
 
 func checkJudge(p *pass) rule.Finding {
-	if p.environment.Reason != v1alpha1.ReasonJudgeNotReady {
+	if p.poolCondition.Reason != v1alpha1.ReasonJudgeNotReady {
 		return rule.Finding{}
 	}
 	return checkPool(p)
 }
 
 func checkPool(p *pass) rule.Finding {
-	if p.environment.Status == metav1.ConditionTrue {
+	if p.poolCondition.Status == metav1.ConditionTrue {
 		return rule.Finding{}
 	}
-	return rule.Finding{What: p.environment.Message, Advised: true, HoldsStart: true}
+	return rule.Finding{What: p.poolCondition.Message, Advised: true, HoldsStart: true}
 }
 
 // awaitPool looks at the pool again after a while: changes of its servers' reports aren't watched.
 func awaitPool(p *pass) time.Duration {
-	if p.environment.Status == metav1.ConditionTrue || evaluation.IsSuspended(p.s.Run) {
+	if p.poolCondition.Status == metav1.ConditionTrue || evaluation.IsSuspended(p.s.Run) {
 		return 0
 	}
 	return waitDelay

@@ -14,8 +14,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/facts"
 )
@@ -70,7 +70,7 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket and no workflow")
 	}
-	release, err := share.OccupyProcessor(ctx, len(c.Reply))
+	release, err := fairness.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}

@@ -31,11 +31,11 @@ type run struct {
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended score.Bitset
 	// holds has the shards of the plan that this server plays or asks its peers for. asked numbers
-	// the requests to peers, and turns the runners.
-	holds   map[int]hold
-	asked   int64
-	turns   int64
-	touched time.Time
+	// the requests to peers, and lastTurn is the number of the newest runner.
+	holds    map[int]hold
+	asked    int64
+	lastTurn int64
+	touched  time.Time
 	// ledgers has the shards' ledgers, and place is the run's in the queue of its share.
 	ledgers queue[*ShardLedger]
 	place   int
@@ -93,9 +93,9 @@ func (s *Ledgers) Turn(key Key) int64 {
 	if r == nil || r.plan == nil || !r.playsShard(key.Shard) {
 		return 0
 	}
-	r.turns++
+	r.lastTurn++
 	held := r.holds[key.Shard]
-	held.turn = r.turns
+	held.turn = r.lastTurn
 	r.holds[key.Shard] = held
 	return held.turn
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/scenarios/triage"
 )
 
-// caseSet compiles a pack's cases with those of its base.
+// caseSet compiles a pack's cases with its base's.
 func (p *openPack) caseSet() (*cases.Set, error) {
 	files := p.caseFiles()
 	if p.base != nil {

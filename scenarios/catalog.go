@@ -243,8 +243,8 @@ func (d digester) addArticle(a *article) {
 // index is what is known of the public pack before any of its scenarios is played. Loading the pack
 // as a whole takes most of the time of a server's start, for scenarios that it plays late or never.
 // So each is compiled when it is first played. TestGoldenIndex compares the index with the whole
-// pack, which it loads with all checks. If the files differ from those of the index, the pack is
-// loaded as a whole, like any other.
+// pack, which it loads with all checks. If the files differ from what the index describes, the pack
+// is loaded as a whole, like any other.
 type index struct {
 	// Files is the hash of the pack's files, and Digest the state of the catalogue's digest after
 	// them.

@@ -37,7 +37,7 @@ type document struct {
 	// decoder and root are nil unless keepRoot was called.
 	decoder *source.Decoder
 	root    *yaml.Node
-	// position and canary are those of the metadata, once it is decoded.
+	// position and canary come from the metadata, once it is decoded.
 	position source.Position
 	canary   *string
 }
@@ -119,8 +119,8 @@ type openPack struct {
 	info      pack.Info
 	salt      string
 	documents []*document
-	// names and articles are the pack's and those of the base that it lacks. They are compiled at
-	// their first use.
+	// names and articles are the pack's, and the base's where the pack lacks them. They are
+	// compiled at their first use.
 	names    compiledLater[params.NameList]
 	articles compiledLater[article]
 	// base is the pack whose families and modifiers are used beside the own, nil for the base

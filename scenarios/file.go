@@ -414,8 +414,8 @@ type limitsFile struct {
 // toolName is the name of a tool that written workflows have.
 type toolName string
 
-// minutesFile contains the duration of each tool on the simulated clock, nil for those of the
-// table.
+// minutesFile contains the duration of each tool on the simulated clock, nil for the table's
+// durations.
 type minutesFile map[string]int
 
 // FromYAML reads a text, or a mapping with a condition.
@@ -551,7 +551,7 @@ type evidence struct {
 	parts      expr.Template
 }
 
-// points returns the file's points, or those of the reply judge's rubric.
+// points returns the file's points, or the points of the reply judge's rubric.
 func (f *replyFile) points() Points {
 	if p := f.Points; p != nil {
 		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
@@ -566,7 +566,7 @@ func standardPoints() Points {
 	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
 }
 
-// minutes returns the file's minutes, or those of the tools.
+// minutes returns the file's minutes, or the tools' own.
 func (f *limitsFile) minutes() map[string]int {
 	if f.StepMinutes != nil {
 		return f.StepMinutes

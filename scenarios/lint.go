@@ -240,7 +240,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 
 // unserved searches for required facts of a fixed value that nothing contains which the agent is
 // served or can find, so that nobody can know them. Values that are computed can follow from
-// others, and an agent chooses those of a list.
+// others, and an agent chooses from a list.
 func (l *linter) unserved(b *ticketBuild, said string) {
 	fixed := slices.DeleteFunc(b.ticket.Required(), func(w facts.Wanted) bool {
 		i := slices.IndexFunc(b.s.file.Reply.Facts, func(f factFile) bool { return f.ID == w.ID })

@@ -42,9 +42,9 @@ func LoadFolders(base string, folders ...string) (*Catalog, error) {
 }
 
 // LoadPacks reads the catalogue of several packs. A pack without an article, a list of names, a
-// family or a modifier uses that of the first pack, the base. The ids of scenarios are unique over
-// all packs. The error joins all faults, each in the form "tickets/B07.yaml:31: what is wrong: what
-// to do".
+// family or a modifier uses the first pack's, the base. The ids of scenarios are unique over all
+// packs. The error joins all faults, each in the form "tickets/B07.yaml:31: what is wrong: what to
+// do".
 func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
 	if len(packs) == 0 {
 		return nil, errors.New("no packs: name at least one")
@@ -132,7 +132,7 @@ func atOnce(n int, f func(int)) {
 // queueID matches the ids of queues, which a reset names in the same field as scenarios.
 var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
 
-// checkIDs checks that the ids of a pack's scenarios are new, and adds them to those of the packs
+// checkIDs checks that the ids of a pack's scenarios are new, and adds them to the ids of the packs
 // before. Ids that differ only in case count as the same, as on some file systems.
 func (p *openPack) checkIDs(files map[string]string) (faults []error) {
 	for _, d := range p.documents {

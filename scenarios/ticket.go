@@ -229,7 +229,7 @@ type BadReference struct {
 // nextStep is the name and the id of the fact that says what was done about a ticket.
 const nextStep = "next_step"
 
-// Required are the facts that an agent must state: those of the file, and the next step of a ticket
+// Required are the facts that an agent must state: the file's facts, and the next step of a ticket
 // that is resolved. The first value of each is the usual one.
 func (t *Ticket) Required() []facts.Wanted {
 	out := wantedFacts(t.Reply.Facts, false)

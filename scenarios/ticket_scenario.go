@@ -34,7 +34,7 @@ type TicketScenario struct {
 	// Cue is the category that keywords indicate.
 	Cue string
 
-	// Family is that of a generated ticket, "" for others.
+	// Family is the family of a generated ticket, "" for others.
 	Family string `json:",omitempty"`
 
 	// File is the path of its file within the pack, after the pack's name.
@@ -87,8 +87,8 @@ func (s *TicketScenario) Draw(seed int64) (*DrawnTicket, error) {
 	return t.draw(seed)
 }
 
-// Variants draws a ticket once in each wording that the seed permits, including that of
-// Instantiate. A generated ticket has one wording.
+// Variants draws a ticket once in each wording that the seed permits, including the one that
+// Instantiate draws. A generated ticket has one wording.
 func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
 	t, err := s.template()
 	if err != nil {
@@ -286,7 +286,7 @@ func (b *ticketBuild) policyLimits() triage.Limits {
 }
 
 // renderUserSim renders the script of a customer who answers, or returns nil. A mood without lines
-// has those of the nearest calmer one.
+// has the lines of the nearest calmer one.
 func (in *instance) renderUserSim(f *userSimFile) *UserSim {
 	if f == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 // text of each article. The first ticket draws now as it does alone, and each param of an article
 // is drawn by the first ticket that has it; the others take these values. If the constraints of one
 // ticket forbid that, the next ticket draws first. If no order succeeds within the bound of tries,
-// the tickets are those of Draw.
+// the tickets are what Draw returns.
 func DrawTickets(tickets []*TicketScenario, seed int64) ([]*DrawnTicket, error) {
 	written, err := openWritten(tickets)
 	if err != nil {
@@ -62,7 +62,7 @@ func buildTickets[T any](tickets []*TicketScenario, build func(i int) (*T, error
 const joinTries = 20
 
 // drawTogether draws the variables of the tickets, or returns nil if their constraints forbid it.
-// All draws together are bounded like those of as many single tickets.
+// All draws together have the bound of as many single tickets.
 func drawTogether(tickets []*writtenTicket, seed int64) []expr.Values {
 	if len(tickets) < 2 {
 		return nil

@@ -45,7 +45,7 @@ type Workflow struct {
 	Visible Visible
 	// Records are those behind the tools. An environment changes a clone of them.
 	Records desk.Records
-	// Policy is that of a generated case, nil for written workflows.
+	// Policy is the policy of a generated case, nil for written workflows.
 	Policy *desk.Policy `json:",omitempty"`
 	// Decision is what the policy says about a generated case. Steps and facts follow from it.
 	Decision  *desk.Decision `json:"-"`

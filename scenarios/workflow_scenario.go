@@ -26,7 +26,7 @@ type WorkflowScenario struct {
 	File string
 	Pack pack.Info `json:"-"`
 
-	// Modifiers are those of a generated case, ordered, and nil for others.
+	// Modifiers are a generated case's modifiers, ordered, and nil for others.
 	Modifiers []string `json:",omitempty"`
 	// Talks means that the customer of a generated case answers the agent's messages.
 	Talks bool `json:",omitempty"`

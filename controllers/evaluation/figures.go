@@ -92,21 +92,21 @@ func CompareFigures(a, b v1alpha1.EvaluationRunStatus) []string {
 	}
 	x, y := ptr.Deref(a.Episodes, v1alpha1.RunEpisodes{}), ptr.Deref(b.Episodes, v1alpha1.RunEpisodes{})
 	compare("episodes", []int64{x.Scored, x.Failed, x.Errored}, []int64{y.Scored, y.Failed, y.Errored})
-	compare("score", extremes(a.Score), extremes(b.Score))
+	compare("score", listExtremes(a.Score), listExtremes(b.Score))
 	compare("passRate", a.PassRate, b.PassRate)
 	compare("passHatK", a.PassHatK, b.PassHatK)
 	compare("tokens", a.Tokens, b.Tokens)
 	compare("cost", a.Cost, b.Cost)
 	tasks := func(results []v1alpha1.TaskResult) (figures []any) {
 		for _, r := range results {
-			figures = append(figures, r.Name, r.Episodes, extremes(r.Score), r.PassRate)
+			figures = append(figures, r.Name, r.Episodes, listExtremes(r.Score), r.PassRate)
 		}
 		return figures
 	}
 	compare("tasks", tasks(a.Tasks), tasks(b.Tasks))
 	groups := func(results []v1alpha1.CategoryResult) (figures []any) {
 		for _, r := range results {
-			figures = append(figures, r.Name, r.Episodes, extremes(r.Score), r.PassRate)
+			figures = append(figures, r.Name, r.Episodes, listExtremes(r.Score), r.PassRate)
 		}
 		return figures
 	}
@@ -114,8 +114,8 @@ func CompareFigures(a, b v1alpha1.EvaluationRunStatus) []string {
 	return names
 }
 
-// extremes are the figures of a score that aren't estimates.
-func extremes(s *v1alpha1.Score) []string {
+// listExtremes are the figures of a score that aren't estimates.
+func listExtremes(s *v1alpha1.Score) []string {
 	if s == nil {
 		return nil
 	}

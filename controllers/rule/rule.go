@@ -13,8 +13,9 @@ type Rule[P Pass, S any] struct {
 	State  S
 	Stage  Stage  // in which it is asked
 	When   string // it holds, in words
-	// Advice says what a user can do, "" for nothing. It ends the message, with the pass's names in
-	// the places of words in capitals, unless the check knows better.
+	// Advice says what a user can do, "" for nothing. The list of conditions in the documentation
+	// shows it. It ends the message, with the pass's names in the places of words in capitals, unless
+	// the finding has an advice of its own.
 	Advice string
 	Check  func(P) Finding
 	Event  string // the type of the event when the reason is new, "" for none
@@ -37,7 +38,8 @@ type Finding struct {
 	What   string // has happened
 	Detail string // in the words of another, which follow the advice
 	Advice string // better than the rule's, "" for none
-	// Advised means that What ends with an advice, or that there is none.
+	// Advised means that What says itself what to do, in words that depend on the object, or quotes
+	// a condition that does.
 	Advised bool
 	// HoldsStart means that nothing of a run is played meanwhile, so that startDeadlineSeconds
 	// limits it.

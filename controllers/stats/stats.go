@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -53,7 +53,7 @@ type Reader struct {
 	client *http.Client
 	port   int
 	// bodies and decoding are shared by all pools, whose servers may answer as much as is allowed.
-	bodies   *share.Budget
+	bodies   *fairness.Budget
 	decoding *semaphore.Weighted
 }
 
@@ -67,7 +67,7 @@ func NewReader() *Reader {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		port:   v1alpha1.OperationsPort,
-		bodies: share.NewMemory(maxBodies, bodyPart, bodyPatience), decoding: semaphore.NewWeighted(maxDecoding),
+		bodies: fairness.NewMemory(maxBodies, bodyPart, bodyPatience), decoding: semaphore.NewWeighted(maxDecoding),
 	}
 }
 
@@ -164,7 +164,7 @@ func (r *Reader) decode(ctx context.Context, pool string, response *http.Respons
 	release, err := r.bodies.Read(ctx, pool, &body, response.Body, int(size), timeout,
 		func() { _ = response.Body.Close() })
 	defer release()
-	if errors.Is(err, share.ErrNoPart) {
+	if errors.Is(err, fairness.ErrNoPart) {
 		return fmt.Errorf("waiting for the answers of other servers: %w", err)
 	}
 	if err != nil {

@@ -96,7 +96,7 @@ const (
 // errNoTime means that the next attempt would come too late.
 var errNoTime = errors.New("no time for another attempt")
 
-// Do sends a request until it completes or another attempt is of no use. The error is that of the
+// Do sends a request until it completes or another attempt is of no use. The error comes from the
 // last attempt. Send makes one attempt: after an *Error it may be called again, and any other error
 // ends the call. Again, unless nil, is called before each further attempt with the reason.
 func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again func(*Error)) error {
@@ -137,7 +137,7 @@ func (c *Caller) waitsFor(e *Error, waited time.Duration) bool {
 }
 
 // waitBackoff waits for the backoff before the next attempt, and at least as long as the endpoint
-// has requested. It fails at once if there is no time for that.
+// hasMessage requested. It fails at once if there is no time for that.
 func (c *Caller) waitBackoff(ctx context.Context, attempt int, e *Error) (time.Duration, error) {
 	wait := max(Backoff(c.config.FirstBackoff, c.config.MaxBackoff, attempt, c.config.Random), e.After)
 	deadline, bounded := ctx.Deadline()
@@ -161,7 +161,7 @@ func (c *Caller) sendOnce(ctx context.Context, send func(context.Context) error)
 	}
 	err = send(ctx)
 	switch class := ClassOf(err); {
-	case overload(err), class == Abandoned && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+	case isOverload(err), class == Abandoned && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		ended = overloaded
 	case class == Completed || class == Unparsable:
 		ended = answered

@@ -127,8 +127,8 @@ func (r *ChatRequest) encode() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// members are those of a model's message, with what it had when it came. Some endpoints require the
-// content, even if it is null.
+// members are the members of a model's message, with what it had when it came. Some endpoints
+// require the content, even if it is null.
 func (m ChatMessage) members() map[string]any {
 	out := map[string]any{"role": m.Role, "content": m.Content}
 	if content, came := m.Received["content"]; came {

@@ -184,8 +184,8 @@ func (e *Error) OfAccount() bool {
 	return e.Class == Unauthorised || e.Class == Throttled || e.Status >= 300 && e.Status < 400
 }
 
-// overload reports whether an error may mean that the endpoint has too many requests.
-func overload(err error) bool {
+// isOverload reports whether an error may mean that the endpoint has too many requests.
+func isOverload(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (e.Class == Throttled || e.Class == TimedOut || e.Status == http.StatusServiceUnavailable ||
 		e.Status == statusOverloaded)
@@ -259,8 +259,8 @@ func statusClass(status int) Class {
 // longestReset is the longest pause for the time at which a limit is back at its full height.
 const longestReset = time.Minute
 
-// retryAfter reads the headers with the pause before the next request: that of RFC 9110, section
-// 10.2.3, that of Azure in milliseconds, and the ends of periods of limits, which are bounded: a
+// retryAfter reads the headers with the pause before the next request: the header of RFC 9110,
+// section 10.2.3, Azure's in milliseconds, and the ends of periods of limits, which are bounded: a
 // request may succeed long before.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil {

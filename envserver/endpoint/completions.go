@@ -65,8 +65,8 @@ func NewCompletions(s Service) *Completions {
 }
 
 // Send makes one request, without what the endpoint lacks as far as the caller knew when it wrote
-// the request. The answer is never nil: that of a failure has the tokens that it cost. The error is
-// an *Error.
+// the request. The answer is never nil: after a failure it has the tokens that were used. The error
+// is an *Error.
 func (c *Completions) Send(ctx context.Context, r ChatRequest, lacks Feature) (*Answer, error) {
 	r = r.withoutFeatures(lacks)
 	c.refusals.countRequest(lacks)

@@ -47,7 +47,7 @@ var features = [...]struct {
 }{
 	{Members, "members of the model's messages",
 		regexp.MustCompile(`(?is)\bmessages?['"]?[.\[]['"]?\d+.*` + refusing + `|` + thoughtMembers),
-		has(func(m ChatMessage) bool { return m.Received != nil }),
+		hasMessage(func(m ChatMessage) bool { return m.Received != nil }),
 		func(r *ChatRequest) {
 			r.Messages = slices.Clone(r.Messages)
 			for i := range r.Messages {
@@ -77,7 +77,7 @@ var features = [...]struct {
 		`roles must alternate|only (supports )?['"]?user['"]?,?( and| or)? ['"]?(assistant|model)|` +
 		`(role|unknown).{0,40}['"]?system\b|` +
 		`(support|value:?) ['"]system|developer instruction`),
-		has(func(m ChatMessage) bool { return m.Role == RoleSystem }), dropSystem},
+		hasMessage(func(m ChatMessage) bool { return m.Role == RoleSystem }), dropSystem},
 	{Closed, "additionalProperties", regexp.MustCompile(`(?i)additional_?properties`),
 		func(r *ChatRequest) bool { return !r.open && (r.Tools != nil || r.schema() != nil) },
 		func(r *ChatRequest) {
@@ -106,11 +106,11 @@ var features = [...]struct {
 	{Tools, "tools", regexp.MustCompile(`(?i)` + grammars + `|\btools?\b|\bfunction[ _-]?call|\bfunctions?\b|` +
 		`roles must alternate|tool_calls?`),
 		func(r *ChatRequest) bool { return r.Tools != nil }, nil},
-	{Calls, "", regexp.MustCompile(`$^`), has(func(m ChatMessage) bool { return m.ToolCalls != nil }), nil},
+	{Calls, "", regexp.MustCompile(`$^`), hasMessage(func(m ChatMessage) bool { return m.ToolCalls != nil }), nil},
 }
 
-// has reports whether a request has such a message.
-func has(is func(ChatMessage) bool) func(*ChatRequest) bool {
+// hasMessage reports whether a request has such a message.
+func hasMessage(is func(ChatMessage) bool) func(*ChatRequest) bool {
 	return func(r *ChatRequest) bool { return slices.ContainsFunc(r.Messages, is) }
 }
 

@@ -15,8 +15,8 @@ import (
 // a second request is refused as often as the first. All requests of a process share it.
 type refusals struct {
 	mu sync.Mutex
-	// lacks are the features that are left out, worked those of requests that were answered, and
-	// needed those that the endpoint misses when they are left out.
+	// lacks are the features that are left out, worked the features of requests that were answered,
+	// and needed the features that the endpoint misses when they are left out.
 	lacks, worked, needed Feature
 	// doubts counts the complaints since the feature last worked, by the digest of the messages.
 	doubts map[Feature]map[[sha256.Size]byte]int

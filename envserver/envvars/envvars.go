@@ -17,7 +17,7 @@ const (
 	// Stores are the addresses of stores, separated by blanks, to which csenv may send the
 	// credentials of its machine when a run of the cluster says that its episodes are there.
 	Stores = "CSENV_STORES"
-	// EvalKeyFile names the file of the key with which csenv eval signs, in place of that of the
+	// EvalKeyFile names the file of the key with which csenv eval signs, in place of the key in the
 	// user's configuration folder.
 	EvalKeyFile = "CSENV_EVAL_KEY_FILE"
 )

@@ -30,8 +30,8 @@ type Case struct {
 	Workflow *scenarios.Workflow
 	// Reply is the agent's messages to the customer, joined by blank lines. It is untrusted.
 	Reply string
-	// Stated are the facts beside the messages, of each name those of the last message that states
-	// it. They are untrusted, but their names are of the vocabulary.
+	// Stated are the facts beside the messages, for each name as the last message that states it
+	// has them. They are untrusted, but their names are of the vocabulary.
 	Stated []facts.Fact
 	// Actions come from the environment's state, never from the reply.
 	Actions Actions
@@ -86,7 +86,7 @@ type Verdict struct {
 	// Case is the digest of the judged case, set if the verdict is stored.
 	Case   string `json:"case,omitempty"`
 	Status Status `json:"status"`
-	// Criteria are those of the judge's rubric, in its order.
+	// Criteria are the criteria of the judge's rubric, in its order.
 	Criteria []Criterion `json:"criteria"`
 	// Harm contains a model's answers to the claims about harm. An accepted answer of met has a
 	// gate.
@@ -197,8 +197,8 @@ type Gate struct {
 	Quote string `json:"quote,omitempty"`
 }
 
-// Bounded is a judge whose judgements take at most a time: all those of a step do, so that no
-// client waits longer.
+// Bounded is a judge whose judgements take at most a time, all judgements of a step together, so
+// that no client waits longer.
 type Bounded interface {
 	// Timeout is that time, 0 for no bound.
 	Timeout() time.Duration

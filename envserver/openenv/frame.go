@@ -10,8 +10,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/memory"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -72,7 +72,7 @@ func (s *socket) receiveFrame() (frame, error) {
 }
 
 // receiveMore reads a message on up to the size, within the budget and the time.
-func (s *socket) receiveMore(f *frame, r io.Reader, budget *share.Budget, size int, within time.Duration) error {
+func (s *socket) receiveMore(f *frame, r io.Reader, budget *fairness.Budget, size int, within time.Duration) error {
 	if err := s.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return err
 	}

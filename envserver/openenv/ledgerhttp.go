@@ -9,11 +9,11 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 // serveReceipts adds episodes that another server of the pool graded to a shard's ledger, and
@@ -72,7 +72,7 @@ func (s *Server) beginShard(ctx context.Context, key ledger.Key, grant poolkey.G
 	if packed == nil {
 		return nil
 	}
-	release, err := share.OccupyProcessor(ctx, protocol.MaxPlan) // its length isn't known yet
+	release, err := fairness.OccupyProcessor(ctx, protocol.MaxPlan) // its length isn't known yet
 	if err != nil {
 		return err
 	}

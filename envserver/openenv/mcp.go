@@ -13,9 +13,9 @@ import (
 
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/env/object"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 // answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the request's socket,
@@ -156,7 +156,7 @@ func (s *Server) takeStateless(ctx context.Context) (release func(), err error) 
 	if err := s.sessions.slots.Closed(); err != nil {
 		return nil, busyError(err.Error() + ": try again to reach another one")
 	}
-	release, ok := s.stateless.TryTake(share.ClientIn(ctx))
+	release, ok := s.stateless.TryTake(fairness.ClientIn(ctx))
 	if !ok {
 		return nil, busyError(fmt.Sprintf("%d requests are being answered, or %d of this client: try again, or open a "+
 			"session at /ws", maxStateless, maxStateless/2))

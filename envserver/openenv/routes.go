@@ -17,10 +17,10 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 // healthPath needs no token.
@@ -211,14 +211,14 @@ func tokenOf(r *http.Request) string {
 // asClient lets requests occupy processors as their clients.
 func (s *Server) asClient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(share.NewContext(r.Context(), s.processors, s.clientOf(r))))
+		next.ServeHTTP(w, r.WithContext(fairness.NewContext(r.Context(), s.processors, s.clientOf(r))))
 	})
 }
 
 // clientOf names the client of a request by its address and, on a server with tokens, its token.
 // Peers exchange names as JSON, so a name is printable.
 func (s *Server) clientOf(r *http.Request) string {
-	host := share.ClientAt(s.mesh.HostOf(r))
+	host := fairness.ClientAt(s.mesh.HostOf(r))
 	if s.cfg.Tokens == nil {
 		return host
 	}

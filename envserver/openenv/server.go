@@ -36,6 +36,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/documents"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/memory"
@@ -45,7 +46,6 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -162,11 +162,11 @@ type Server struct {
 	ledgers   *ledger.Ledgers
 	rollouts  *ledger.Rollouts
 	metrics   *metrics
-	refusals  *share.Budget
-	stateless *share.Budget
-	// medium and large are the budgets of messages and bodies by their size, and processors that of
-	// readings which occupy a processor for long.
-	medium, large, processors *share.Budget
+	refusals  *fairness.Budget
+	stateless *fairness.Budget
+	// medium and large are the budgets of messages and bodies by their size, and processors is the
+	// budget of readings that occupy a processor for long.
+	medium, large, processors *fairness.Budget
 	// untried is the last error of TryJudge, nil before the first one and after a success.
 	untried atomic.Pointer[error]
 	// trying is true while the judge is tried.
@@ -202,9 +202,9 @@ func New(cfg Config) (*Server, error) {
 		upgrader: newUpgrader(),
 		sessions: newRegistry(slots.New(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait),
 			cfg.MaxClientSessions, cfg.RunsOnly),
-		past: newPast(), refusals: share.NewBudget(maxRefusals, maxRefusals/2),
-		stateless: share.NewBudget(maxStateless, maxStateless/2),
-		medium:    memory.NewMedium(), large: memory.NewLarge(), processors: share.NewProcessors(),
+		past: newPast(), refusals: fairness.NewBudget(maxRefusals, maxRefusals/2),
+		stateless: fairness.NewBudget(maxStateless, maxStateless/2),
+		medium:    memory.NewMedium(), large: memory.NewLarge(), processors: fairness.NewProcessors(),
 		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
@@ -36,8 +36,7 @@ type session struct {
 	// unbegun belongs to the registry.
 	used, begun atomic.Bool
 	unbegun     *list.Element
-	// pinged is true for a session that its client keeps alive by pings. calls are those of its
-	// tools.
+	// pinged is true for a session that its client keeps alive by pings. calls are its tools' calls.
 	pinged atomic.Bool
 	calls  ors.Calls
 	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.
@@ -73,7 +72,7 @@ func (s *Server) openWith(ctx context.Context, id, client string,
 	newPlayer func(current *atomic.Pointer[protocol.RunTag]) (*player.Player, error)) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
 	ss.restartIdle()
-	ss.ctx, ss.cancel = context.WithCancel(share.NewContext(s.ctx, s.processors, client))
+	ss.ctx, ss.cancel = context.WithCancel(fairness.NewContext(s.ctx, s.processors, client))
 	ss.turn <- struct{}{} // blocks operations until there is an environment
 	defer func() { <-ss.turn }()
 	if err := s.sessions.admitSession(ctx, ss); err != nil {

@@ -15,10 +15,10 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/memory"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 // The server stops reading from a client that has this many messages, or this many bytes beyond the
@@ -220,7 +220,7 @@ func (s *socket) endByReadError(err error) {
 	switch {
 	case errors.Is(err, errTooLarge):
 		s.end(endTooLarge, err.Error())
-	case errors.Is(err, share.ErrInterrupted), errors.Is(err, share.ErrNoPart):
+	case errors.Is(err, fairness.ErrInterrupted), errors.Is(err, fairness.ErrNoPart):
 		s.end(endSlow, "reading a message: "+err.Error()+": send it faster, or in smaller parts")
 	case isClosed(err):
 		s.detachSession(endClosed)

@@ -282,7 +282,7 @@ func (l *Ledger) validateTasks(byTask map[string]ScenarioTaskSums) error {
 			return fmt.Errorf("task %q is out of order", t.Name)
 		}
 		if sum := byTask[t.Name]; sum.Episodes != t.Episodes || sum.Passes != t.Passes || sum.Sum != t.Sum {
-			return fmt.Errorf("task %q: its sums are not those of its scenarios", t.Name)
+			return fmt.Errorf("task %q: its sums differ from its scenarios'", t.Name)
 		}
 		if err := t.validate(); err != nil {
 			return err
@@ -329,7 +329,7 @@ func (t *TaskSums) validateHist() error {
 		total += n
 	}
 	if total != t.Episodes || t.Hist[binIndex(t.Min)] == 0 || t.Hist[binIndex(t.Max)] == 0 {
-		return fmt.Errorf("task %q: its histogram is not that of its episodes", t.Name)
+		return fmt.Errorf("task %q: its histogram doesn't describe its episodes", t.Name)
 	}
 	return nil
 }

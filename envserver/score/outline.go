@@ -165,7 +165,7 @@ func (o *Outline) countBefore(at int) int {
 		for _, t := range o.tasks {
 			any |= t.selected[word]
 		}
-		n += bits.OnesCount64(any & below(word, at))
+		n += bits.OnesCount64(any & maskBelow(word, at))
 	}
 	return n
 }
@@ -186,13 +186,13 @@ func (b Bitset) Contains(i int64) bool { return b[i/64]&(1<<(i%64)) != 0 }
 func (b Bitset) countBelow(at int) int64 {
 	n := 0
 	for word := range at/64 + 1 {
-		n += bits.OnesCount64(b[word] & below(word, at))
+		n += bits.OnesCount64(b[word] & maskBelow(word, at))
 	}
 	return int64(n)
 }
 
-// below has the bits of a word whose members are less than at.
-func below(word, at int) uint64 {
+// maskBelow has the bits of a word whose members are less than at.
+func maskBelow(word, at int) uint64 {
 	if word < at/64 {
 		return ^uint64(0)
 	}

@@ -41,7 +41,7 @@ type Plan struct {
 	PassScore int64 `json:"passScore"`
 	// Pressure plays the episodes of tasks that support it under simulated time.
 	Pressure bool `json:"pressure,omitempty"`
-	// ScenarioDigest, GraderVersion and Judge are those of the pool. A runner refuses a server with
+	// ScenarioDigest, GraderVersion and Judge are the pool's. A runner refuses a server with
 	// others.
 	ScenarioDigest string `json:"scenarioDigest"`
 	GraderVersion  string `json:"graderVersion"`

@@ -26,14 +26,14 @@ const (
 // ErrSealed means that something was not sealed by the pool, or for another purpose.
 var ErrSealed = errors.New("it was not sealed by this pool")
 
-// seal encrypts data for a purpose.
-func seal(data []byte, purpose string, c cipher.AEAD) []byte {
+// sealData encrypts data for a purpose.
+func sealData(data []byte, purpose string, c cipher.AEAD) []byte {
 	filling := make([]byte, sealedBlock-(len(data)+sealedFrame-1)%sealedBlock)
 	filling[0] = 1
 	return c.Seal(nil, nil, append(bytes.Clone(data), filling...), []byte(purpose)) //nolint:gosec // c draws the nonce
 }
 
-func open(sealed []byte, purpose string, c cipher.AEAD) ([]byte, error) {
+func openSealed(sealed []byte, purpose string, c cipher.AEAD) ([]byte, error) {
 	data, err := c.Open(nil, nil, sealed, []byte(purpose))
 	end := bytes.LastIndexByte(data, 1)
 	if err != nil || end < 0 {
@@ -47,7 +47,7 @@ func SealText(text, purpose string, c cipher.AEAD) string {
 	if text == "" {
 		return ""
 	}
-	return sealedPrefix + base64.RawStdEncoding.EncodeToString(seal([]byte(text), purpose, c))
+	return sealedPrefix + base64.RawStdEncoding.EncodeToString(sealData([]byte(text), purpose, c))
 }
 
 // IsSealed reports whether a text is from SealText.
@@ -63,7 +63,7 @@ func OpenText(text, purpose string, c cipher.AEAD) (string, error) {
 	if err != nil {
 		return "", ErrSealed
 	}
-	data, err := open(raw, purpose, c)
+	data, err := openSealed(raw, purpose, c)
 	return string(data), err
 }
 
@@ -75,7 +75,7 @@ const (
 
 // Seal encrypts the ledger and its signature.
 func (s SignedLedger) Seal(c cipher.AEAD) SignedLedger {
-	return SignedLedger{Payload: seal(append(bytes.Clone(s.Signature), s.Payload...), ledgerPurpose, c)}
+	return SignedLedger{Payload: sealData(append(bytes.Clone(s.Signature), s.Payload...), ledgerPurpose, c)}
 }
 
 // IsSealed reports whether only the pool can read the ledger.
@@ -86,7 +86,7 @@ func (s SignedLedger) Open(c cipher.AEAD) (SignedLedger, error) {
 	if !s.IsSealed() {
 		return s, nil
 	}
-	data, err := open(s.Payload, ledgerPurpose, c)
+	data, err := openSealed(s.Payload, ledgerPurpose, c)
 	if err != nil || len(data) < ed25519.SignatureSize {
 		return s, ErrSealed
 	}

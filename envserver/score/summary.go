@@ -48,7 +48,7 @@ type Summary struct {
 	Endpoint string `json:"endpoint,omitempty"`
 }
 
-// Counts are the answers of the agent in episodes with a score, those of them that were no action,
+// Counts are the answers of the agent in episodes with a score, how many of them weren't an action,
 // and the replies that alone made their judgement fail.
 type Counts struct {
 	Answers  int64 `json:"answers,omitempty"`

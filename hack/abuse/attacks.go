@@ -93,7 +93,7 @@ var attacks = []attack{
 	{"32 sockets that don't read, while their server ends", func(ctx context.Context, s *server) (string, error) {
 		return s.keepUpFor(ctx, 32, 1, strings.Replace(handshake, "GET /ws ", unread, 1)+manyFrames(finalText,
 			`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}`))
-	}, pool, leave},
+	}, pool, endFirstServer},
 	{"200 sockets that send pings without a pause", func(ctx context.Context, s *server) (string, error) {
 		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalPing, ""))
 	}, nil, nil},
@@ -101,7 +101,7 @@ var attacks = []attack{
 		return s.keepUpFor(ctx, 200, 2, handshake+manyFrames(finalText, "x"))
 	}, nil, nil},
 	{"200 sockets that send empty parts without a pause", func(ctx context.Context, s *server) (string, error) {
-		return s.keepUpFor(ctx, 200, 2, handshake+frame(firstText, "x")+manyFrames(middle, ""))
+		return s.keepUpFor(ctx, 200, 2, handshake+encodeFrame(firstText, "x")+manyFrames(middle, ""))
 	}, nil, nil},
 	{"500 requests for pages with an unfinished header of 1 MB", func(ctx context.Context, s *server) (string, error) {
 		return s.stall(ctx, 500, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 950_000), 5*time.Second)
@@ -124,11 +124,11 @@ const unread = "GET /ws?unread "
 // manyFrames returns 16 MiB of frames of a kind (see finalText) with a payload of at most
 // 125 bytes.
 func manyFrames(kind byte, payload string) string {
-	one := frame(kind, payload)
+	one := encodeFrame(kind, payload)
 	return strings.Repeat(one, 16<<20/len(one))
 }
 
-func frame(kind byte, payload string) string {
+func encodeFrame(kind byte, payload string) string {
 	return string([]byte{kind, 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
 }
 

@@ -34,7 +34,7 @@ import (
 
 const (
 	// podMemory is the memory limit of a pool's server (controllers/environment), and pagesMemory
-	// that of the pages (charts/csenv). GOMEMLIMIT of a server is nine tenths of it.
+	// the pages' limit (charts/csenv). GOMEMLIMIT of a server is nine tenths of it.
 	podMemory, pagesMemory = 1 << 30, 384 << 20
 	// maxSessions and clientShare are the defaults of a pool.
 	maxSessions = 2000
@@ -77,7 +77,7 @@ func measureAttacks(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if err := prepare(ctx, folder); err != nil {
+	if err := buildPrograms(ctx, folder); err != nil {
 		return err
 	}
 	rows := table.NewWriter()
@@ -150,7 +150,7 @@ func (s *server) suffer(ctx context.Context, number int) (r row, err error) {
 	}
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { r.peak = watch(watched, s.PID()) })
+	watching.Go(func() { r.peak = watchMemory(watched, s.PID()) })
 	working := workOfMachine()
 	r.peace, err = s.playFor(ctx, peaceTime)
 	r.busy = workOfMachine().since(working)

@@ -138,17 +138,17 @@ func playActions(ctx context.Context, c *client.Client, each func(func() error) 
 	return nil
 }
 
-// watch returns the largest resident memory of a process until the context ends.
-func watch(ctx context.Context, pid int) (peak int64) {
+// watchMemory returns the largest resident memory of a process until the context ends.
+func watchMemory(ctx context.Context, pid int) (peak int64) {
 	for ctx.Err() == nil {
-		peak = max(peak, resident(pid))
+		peak = max(peak, readResident(pid))
 		sleepContext(ctx, 20*time.Millisecond)
 	}
 	return peak
 }
 
-// resident returns the resident memory of a process in bytes, 0 if it can't be read.
-func resident(pid int) int64 {
+// readResident returns the resident memory of a process in bytes, 0 if it can't be read.
+func readResident(pid int) int64 {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0

@@ -79,8 +79,8 @@ func poolSecrets() *poolkey.Secrets {
 // poolKey is the ledger key of every server that has one, and is known to the attack's process.
 var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
-// prepare builds the programs, and writes the key and a store for the pages.
-func prepare(ctx context.Context, folder string) error {
+// buildPrograms builds the programs, and writes the key and a store for the pages.
+func buildPrograms(ctx context.Context, folder string) error {
 	if err := os.WriteFile(filepath.Join(folder, keyFile), poolkey.Encode(poolKey), 0o600); err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func startPool(ctx context.Context, folder string, _ *kind) (*server, error) {
 		next: func() *process.Server { target.Store(members[1]); return members[1] }}, nil
 }
 
-// leave ends the first server of a pool, as a rolling update does. The next one is left.
-func leave(ctx context.Context, s *server) error {
+// endFirstServer ends the first server of a pool, as a rolling update does. The next one is left.
+func endFirstServer(ctx context.Context, s *server) error {
 	sleepContext(ctx, 5*time.Second) // until the attack is under way
 	next := s.next()
 	err := s.StopCleanly(attackTime)

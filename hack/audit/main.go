@@ -1,5 +1,6 @@
 // Command audit measures what shortcuts, strategies and attacks on the grader earn with the
-// built-in scenarios, or with those of the named packs, and fails if they earn more than they may:
+// built-in scenarios, or with the scenarios of the named packs, and fails if they earn more than
+// they may:
 //
 //	go run ./hack/audit
 //	go run ./hack/audit ./acme
@@ -24,7 +25,7 @@ import (
 )
 
 func main() {
-	findings, err := measure(context.Background(), os.Args[1:], os.Stdout)
+	findings, err := measureScenarios(context.Background(), os.Args[1:], os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(2)
@@ -37,8 +38,8 @@ func main() {
 	}
 }
 
-// measure prints the tables and returns what earns more than it may.
-func measure(ctx context.Context, packs []string, w io.Writer) ([]scenarios.Finding, error) {
+// measureScenarios prints the tables and returns what earns more than it may.
+func measureScenarios(ctx context.Context, packs []string, w io.Writer) ([]scenarios.Finding, error) {
 	c, err := scenarios.LoadFolders("", packs...)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,16 +33,15 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"official", "csenv's servers and the official Python one under the same load (20 minutes)", "docs/benchmark.md",
 		compareServers},
-	{"growth", "servers without pauses between steps, by numbers of servers and sessions (10 minutes)",
-		"docs/scale.md", measureGrowth},
 	{"update", "102,000 sessions on six servers that are replaced (25 minutes)", "docs/scale.md", measureUpdate},
 	{"operator", "the operator with many pools, runs and sessions, held to ranges (10 minutes)", "",
 		measureOperator},
 }
 
-// options are the sizes of the scenarios. 0 and no names stand for the documentation's.
+// options are the sizes of the scenarios. No sessions and no names stand for the documentation's.
 type options struct {
-	servers, sessions      []int
+	servers                int
+	sessions               []int
 	kinds, parts           []string
 	files                  uint64
 	dialing                int
@@ -57,7 +55,7 @@ type options struct {
 }
 
 func defaultOptions() options {
-	return options{files: 20_000, dialing: 64, duration: 10 * time.Second, pause: 25 * time.Second,
+	return options{servers: 6, files: 20_000, dialing: 64, duration: 10 * time.Second, pause: 25 * time.Second,
 		drain: 3 * time.Minute, settle: 2 * time.Minute, kinds: kinds, ranges: "hack/bench/operator/ranges.yaml",
 		stdout: os.Stdout, progress: os.Stderr, began: time.Now()}
 }
@@ -86,13 +84,13 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error { return runScenarios(cmd.Context(), o, names) },
 	}
 	f := cmd.Flags()
-	f.IntSliceVar(&o.servers, "servers", nil, "numbers of servers; update takes the last")
-	f.IntSliceVar(&o.sessions, "sessions", nil, "numbers of sessions; update takes the last")
+	f.IntVar(&o.servers, "servers", o.servers, "number of servers of update")
+	f.IntSliceVar(&o.sessions, "sessions", nil, "numbers of sessions; update takes the largest")
 	f.StringSliceVar(&o.kinds, "kinds", o.kinds, "servers that official compares")
 	f.StringSliceVar(&o.parts, "parts", nil, "parts of operator: pools, runs, sessions")
 	f.Uint64Var(&o.files, "files", o.files, "limit of open files of every process")
 	f.IntVar(&o.dialing, "dialing", o.dialing, "concurrent connects of each client, also of those that move")
-	f.DurationVar(&o.duration, "duration", o.duration, "duration of the steps of each row of official and growth")
+	f.DurationVar(&o.duration, "duration", o.duration, "duration of the steps of each row of official")
 	f.DurationVar(&o.pause, "pause", o.pause, "pause of a session between two messages of update")
 	f.DurationVar(&o.drain, "drain", o.drain, "drain timeout of the servers of update, at least two episodes")
 	f.DurationVar(&o.settle, "settle", o.settle, "duration of the episodes before the servers are replaced")
@@ -139,6 +137,3 @@ func runScenarios(ctx context.Context, o options, names []string) error {
 func measureOperator(ctx context.Context, o options) ([]block, error) {
 	return nil, operator.Run(ctx, o.parts, o.ranges, o.stdout, o.progress)
 }
-
-// errTooFew is the error of numbers that no scenario can be measured with.
-var errTooFew = errors.New("every scenario needs at least one server, and a session for each")

@@ -46,7 +46,10 @@ func compareServers(ctx context.Context, o options) ([]block, error) {
 			err)
 	}
 	var rows []row
-	sizes := orDefault(o.sessions, 1, 100, 400, 2000, 10_000, 19_000)
+	sizes := o.sessions
+	if len(sizes) == 0 {
+		sizes = []int{1, 100, 400, 2000, 10_000, 19_000}
+	}
 	for _, size := range sizes {
 		for _, server := range o.kinds {
 			o.tell("%d of %d: %s, %d sessions", len(rows)+1, len(sizes)*len(o.kinds), server, size)

@@ -117,19 +117,19 @@ func TestTargets(t *testing.T) {
 }
 
 func TestPage(t *testing.T) {
-	page := "a\n<!-- bench growth -->\n\nold\n\n<!-- end -->\nb\n<!-- bench update -->\n\nkept\n\n<!-- end -->\n"
-	got, err := replaceBlock(page, block{"growth", "new"})
+	page := "a\n<!-- bench machine -->\n\nold\n\n<!-- end -->\nb\n<!-- bench update -->\n\nkept\n\n<!-- end -->\n"
+	got, err := replaceBlock(page, block{"machine", "new"})
 	if want := strings.Replace(page, "old", "new", 1); err != nil || got != want {
 		t.Errorf("%v\n%s, want\n%s", err, got, want)
 	}
-	for _, bad := range []string{"a\n", "<!-- bench growth -->\nopen\n"} {
-		if _, err := replaceBlock(bad, block{"growth", "new"}); err == nil {
+	for _, bad := range []string{"a\n", "<!-- bench machine -->\nopen\n"} {
+		if _, err := replaceBlock(bad, block{"machine", "new"}); err == nil {
 			t.Errorf("no error for %q", bad)
 		}
 	}
 	// The pages have a place for every table.
 	for file, names := range map[string][]string{"benchmark.md": {"machine", "targets", "steps", "servers", "agreement"},
-		"scale.md": {"machine", "growth", "update"}} {
+		"scale.md": {"machine", "update"}} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", file))
 		if err != nil {
 			t.Fatal(err)

@@ -26,9 +26,9 @@ import (
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/env/workflow"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
-	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/envserver/testkit/process"
 	"github.com/csenv/csenv/hack/venv"
 	"github.com/csenv/csenv/scenarios"
@@ -71,7 +71,7 @@ func newServeCommand() *cobra.Command {
 				return err
 			}
 			if args[0] != bare {
-				listener = share.TakeTurns(listener)
+				listener = fairness.TakeTurns(listener)
 			}
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err

@@ -121,10 +121,6 @@ func (s *session) message() []byte {
 func (s *session) sendAfter(pause time.Duration) {
 	l, message := s.link.Load(), s.message()
 	_ = l.SetReadDeadline(time.Now().Add(pause + answerTimeout))
-	if pause == 0 {
-		l.send(message)
-		return
-	}
 	time.AfterFunc(pause, func() { l.send(message) })
 }
 
@@ -152,7 +148,7 @@ func (s *session) play() {
 			return
 		}
 		pause := p.order.Pause
-		if s.answered == 0 && pause > 0 {
+		if s.answered == 0 {
 			pause = max(pause, noticing)
 		}
 		s.sendAfter(pause)

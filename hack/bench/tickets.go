@@ -10,8 +10,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// exportedTickets is the number of seeds for which the official server gets a ticket; it serves
-// those of further seeds again. csenv's server draws a ticket for every seed.
+// exportedTickets is the number of seeds for which the official server gets a ticket; for further
+// seeds it serves these tickets again. csenv's server draws a ticket for every seed.
 const exportedTickets = 2000
 
 // ticketsVariable names the file of the exported tickets for the official server.

@@ -27,9 +27,12 @@ func (u *update) row(name, format string, args ...any) {
 }
 
 func measureUpdate(ctx context.Context, o options) (blocks []block, err error) {
-	servers, sessions := slices.Max(orDefault(o.servers, 6)), slices.Max(orDefault(o.sessions, 102_000))
+	servers, sessions := o.servers, 102_000
+	if len(o.sessions) > 0 {
+		sessions = slices.Max(o.sessions)
+	}
 	if servers < 1 || sessions < servers {
-		return nil, errTooFew
+		return nil, errors.New("update needs at least one server, and a session for each")
 	}
 	if o.drain < 2*episodeTime(o.pause) {
 		return nil, fmt.Errorf("--drain %v is shorter than two episodes of %v: sessions end in its second half only",

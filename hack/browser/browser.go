@@ -23,12 +23,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ErrMissing means that there is no Chromium.
-var ErrMissing = errors.New("there is no Chromium: install it, or name its program in CHROMIUM; " +
-	"make test-browser installs that of Debian")
+// errMissing means that there is no Chromium.
+var errMissing = errors.New("there is no Chromium: install it, or name its program in CHROMIUM; " +
+	"make test-browser installs Debian's")
 
-// FindChromium returns the path of Chromium: $CHROMIUM, or the first known name on PATH. Without
-// one, the error is ErrMissing.
+// FindChromium returns the path of Chromium: $CHROMIUM, or the first known name on PATH.
 func FindChromium() (string, error) {
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		found, err := exec.LookPath(path)
@@ -42,7 +41,7 @@ func FindChromium() (string, error) {
 			return path, nil
 		}
 	}
-	return "", ErrMissing
+	return "", errMissing
 }
 
 // Browser is a running Chromium.

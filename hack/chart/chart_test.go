@@ -1,4 +1,4 @@
-package main
+package chart
 
 import (
 	"errors"
@@ -25,18 +25,6 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-func TestGenerated(t *testing.T) {
-	templates, err := generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range templates {
-		if diff := cmp.Diff(want, read(t, filepath.Join(chartFolder, "templates", name))); diff != "" {
-			t.Errorf("%s is out of date, run `make generate` (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 // all switches everything on.
 const all = `{replicas: 2, ui: {enabled: true}, networkPolicy: {enabled: true}, metrics: {rules: {enabled: true},
   serviceMonitor: {enabled: true}, dashboard: {enabled: true}}}`
@@ -51,6 +39,8 @@ func TestSameObjects(t *testing.T) {
 		"two replicas": {"{replicas: 2}", []string{"ha"}},
 		"the pages":    {"{ui: {enabled: true}}", []string{"default", "ui"}},
 		"everything":   {all, []string{"ha", "ui", "network-policy", "prometheus"}},
+		"a pool's monitor": {"{metrics: {podMonitors: [{namespace: default, pool: support}]}}",
+			[]string{"default", "prometheus/servers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := render(t, tt.values)
@@ -105,14 +95,15 @@ func TestNamespaced(t *testing.T) {
 	}
 }
 
+// A release installs everything in its own namespace.
 func TestOtherNamespace(t *testing.T) {
-	templates, err := generate()
+	rendered, err := installIn(t, "elsewhere", all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range templates {
-		if strings.Contains(text, namespace) {
-			t.Errorf("%s contains %s", name, namespace)
+	for line := range strings.Lines(rendered.Manifest) {
+		if strings.Contains(line, namespace) {
+			t.Errorf("it installs into %s: %s", namespace, line)
 		}
 	}
 }

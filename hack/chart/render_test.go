@@ -1,4 +1,6 @@
-package main
+// Package chart tests the Helm chart with Helm's library. It is a module of its own, because Helm has
+// many dependencies. `go tool helm` runs Helm.
+package chart
 
 import (
 	"bytes"
@@ -15,6 +17,14 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// root is the repository, chartFolder the chart, both seen from this folder, and namespace is where
+// config installs the operator.
+const (
+	root        = "../.."
+	chartFolder = root + "/charts/csenv"
+	namespace   = "csenv-system"
 )
 
 // kubeVersion is what the charts are rendered for: Helm's default is a release of 2020.
@@ -79,6 +89,11 @@ func values(t *testing.T, text string) map[string]any {
 
 // install renders the chart as `helm template` does.
 func install(t *testing.T, text string) (*release.Release, error) {
+	t.Helper()
+	return installIn(t, namespace, text)
+}
+
+func installIn(t *testing.T, namespace, text string) (*release.Release, error) {
 	t.Helper()
 	chart, err := loader.LoadDir(chartFolder)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package chart
 
 import (
 	"bytes"
@@ -185,30 +185,5 @@ func TestReleaseFitsIntoItsSecret(t *testing.T) {
 	const limit = 1 << 20
 	if size := base64.StdEncoding.EncodedLen(packed.Len()); size > limit/2 {
 		t.Errorf("the release has %d bytes, more than half of what a Secret may have", size)
-	}
-}
-
-func TestEdits(t *testing.T) {
-	const text = "a: 1\nb:\n- c\n- d: 2\ne:\n  f: 3\ng: 4\n"
-	for name, tt := range map[string]struct {
-		edit edit
-		want string // "" if it is refused
-	}{
-		"a line":      {edit{line: "a: 1", with: "a: 2"}, "a: 2\nb:\n- c\n- d: 2\ne:\n  f: 3\ng: 4\n"},
-		"lines after": {edit{line: "g: 4", with: original + "\nh: 5"}, text + "h: 5\n"},
-		"a list":      {edit{line: "b:", block: true, with: "b: []"}, "a: 1\nb: []\ne:\n  f: 3\ng: 4\n"},
-		"a mapping":   {edit{line: "e:", block: true, with: "<" + original + ">"}, "a: 1\nb:\n- c\n- d: 2\n<e:\n  f: 3>\ng: 4\n"},
-		"a lost line": {edit{line: "z: 1", with: "z: 2"}, ""},
-		"below a line": {edit{line: "e:", block: true, edits: []edit{{line: "  f: 3", with: "  f: 4"}}},
-			"a: 1\nb:\n- c\n- d: 2\ne:\n  f: 4\ng: 4\n"},
-		"a lost line below": {edit{line: "b:", block: true, edits: []edit{{line: "  f: 3"}}}, ""},
-	} {
-		got, err := apply(text, []edit{tt.edit})
-		if (err != nil) != (tt.want == "") || got != tt.want {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, tt.want)
-		}
-	}
-	if _, err := apply("a: 1\na: 1\n", []edit{{line: "a: 1"}}); err == nil {
-		t.Error("a line that occurs twice is replaced")
 	}
 }

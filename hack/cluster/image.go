@@ -22,8 +22,8 @@ import (
 // pauseImage is the image of pod sandboxes. Its registry doesn't exist: the image is always loaded.
 const pauseImage = "csenv.local/pause:1"
 
-// csenvImage puts the program for the node into an image: that of CSENV_PROGRAM, or one that it
-// builds.
+// csenvImage puts the program for the node into an image: the program that CSENV_PROGRAM names, or
+// one that it builds.
 func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image, error) {
 	program, err := givenProgram(repo, progress)
 	if program == nil && err == nil {

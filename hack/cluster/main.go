@@ -140,7 +140,7 @@ func loadCommand() *cobra.Command {
 	var name, layout string
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "Build the csenv image, or take that of a release, and load it onto the node",
+		Short: "Build the csenv image, or take a release's, and load it onto the node",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&name, "image", "csenv:dev", "name of the image")

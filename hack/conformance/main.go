@@ -10,7 +10,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -73,7 +72,7 @@ type suite struct {
 	// variables and args are for pytest.
 	variables, args []string
 	// run replaces pytest.
-	run func(r *runner, ctx context.Context, s suite, environments map[string]string, servers *servers) report
+	run func(r *runner, ctx context.Context, s suite, environments map[string]string, servers *servers) error
 }
 
 // suites are all suites, in the order in which they run.
@@ -159,31 +158,40 @@ func runSuites(ctx context.Context, o options, stdout io.Writer) error {
 	}
 	var reports []report
 	for _, s := range r.chosen() {
-		reports = append(reports, r.suite(ctx, s, environments, servers))
+		began := time.Now()
+		r.progressf("suite %s", s.name)
+		err := r.suite(ctx, s, environments, servers)
+		reports = append(reports, report{s.name, time.Since(began), err})
 	}
 	if len(servers.all) > 0 {
-		reports = append(reports, servers.end(ctx))
+		began := time.Now()
+		err := servers.end(ctx)
+		reports = append(reports, report{"servers", time.Since(began), err})
 	}
 	return summariseReports(reports, stdout)
 }
 
 // end checks that the servers still run, have no session and have no error in their logs. It then
 // stops them.
-func (s *servers) end(ctx context.Context) report {
-	started := time.Now()
-	r := report{suite: "servers"}
+func (s *servers) end(ctx context.Context) error {
+	var errs []error
 	for _, one := range s.all {
 		if err := one.inspect(ctx, s.opsToken); err != nil {
-			r.failed++
-			r.notes = append(r.notes, "failed: "+one.name+": "+err.Error())
-			continue
+			errs = append(errs, fmt.Errorf("%s: %w", one.name, err))
 		}
-		r.passed++
 	}
-	r.failure = s.stop()
-	r.took = time.Since(started)
-	return r
+	return errors.Join(append(errs, s.stop())...)
 }
+
+// report is the result of a suite, whose own output names its tests.
+type report struct {
+	suite string
+	took  time.Duration
+	err   error
+}
+
+// errSkipped is the error of a suite that this machine can't run.
+var errSkipped = errors.New("skipped")
 
 // summariseReports prints the results of all suites, and returns an error if one of them failed.
 func summariseReports(reports []report, w io.Writer) error {
@@ -191,18 +199,14 @@ func summariseReports(reports []report, w io.Writer) error {
 	var failed []string
 	for _, r := range reports {
 		verdict := "ok"
-		if !r.ok() {
-			verdict = "FAILED"
+		if r.err != nil {
+			verdict = strings.ReplaceAll(r.err.Error(), "\n", "\n         ")
+		}
+		if r.err != nil && !errors.Is(r.err, errSkipped) {
+			verdict = "FAILED: " + verdict
 			failed = append(failed, r.suite)
 		}
-		fmt.Fprintf(w, "%-8s %-7s %3d passed, %d failed, %d skipped in %s\n", r.suite, verdict, r.passed, r.failed,
-			r.skipped, r.took.Round(100*time.Millisecond))
-		for _, note := range r.notes {
-			fmt.Fprintln(w, "         "+note)
-		}
-		if r.failure != nil {
-			fmt.Fprintln(w, "         "+strings.ReplaceAll(r.failure.Error(), "\n", "\n         "))
-		}
+		fmt.Fprintf(w, "%-10s %4.0f s  %s\n", r.suite, r.took.Seconds(), verdict)
 	}
 	if len(failed) > 0 {
 		return errors.New("not conforming: " + strings.Join(failed, ", "))
@@ -310,31 +314,29 @@ func (r *runner) servers(ctx context.Context) (*servers, error) {
 }
 
 // suite runs one suite.
-func (r *runner) suite(ctx context.Context, s suite, environments map[string]string, servers *servers) report {
-	started := time.Now()
-	r.progressf("suite %s", s.name)
-	var result report
+func (r *runner) suite(ctx context.Context, s suite, environments map[string]string, servers *servers) error {
 	switch {
 	case s.run != nil:
-		result = s.run(r, ctx, s, environments, servers)
+		return s.run(r, ctx, s, environments, servers)
 	case environments[s.name] == "":
-		result = report{skipped: 1, notes: []string{formatSkipNote("the suite", s.python)}}
-	default:
-		result = r.pytest(ctx, s, environments[s.name], servers)
+		return needsPython(s.python)
 	}
-	result.suite, result.took = s.name, time.Since(started)
-	return result
+	return r.pytest(ctx, s, environments[s.name], servers)
+}
+
+// needsPython is the error of what can't be run without an interpreter that satisfies a condition.
+func needsPython(condition string) error {
+	return fmt.Errorf("%w: it needs Python %s: name one with --python", errSkipped, condition)
 }
 
 // typedClient runs the suite with the typed client, which it installs from the sources for this
 // invocation, and that client's own tests.
-func (r *runner) typedClient(ctx context.Context, s suite, environments map[string]string,
-	servers *servers) report {
+func (r *runner) typedClient(ctx context.Context, s suite, environments map[string]string, servers *servers) error {
 	installed := filepath.Join(r.work, "typed-client")
 	for _, sources := range []string{"./python", "./python/openenv-customer-support-env"} {
 		interpreter := filepath.Join(environments[s.name], "bin", "python")
 		if err := r.python.Install(ctx, interpreter, sources, installed); err != nil {
-			return report{failure: err}
+			return err
 		}
 	}
 	s.variables = []string{"PYTHONPATH=" + installed, "CONFORMANCE_IMAGE=" + r.image()}
@@ -342,55 +344,21 @@ func (r *runner) typedClient(ctx context.Context, s suite, environments map[stri
 	return r.pytest(ctx, s, environments[s.name], servers)
 }
 
-// pytest runs the suite of a folder.
-func (r *runner) pytest(ctx context.Context, s suite, environment string, servers *servers) report {
-	interpreter, results := filepath.Join(environment, "bin", "python"), filepath.Join(r.work, s.name+".xml")
+// pytest runs the suite of a folder. A suite without a test fails.
+func (r *runner) pytest(ctx context.Context, s suite, environment string, servers *servers) error {
 	tests := filepath.Join(folder, s.name)
 	// The folders have the names of the packages under test. With the import mode importlib and a
 	// separate root directory they don't shadow these packages.
 	args := append([]string{
-		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c",
-		os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
+		"-m", "pytest", "-v", "-ra", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider",
+		"-c", os.DevNull, "--rootdir", tests, tests,
 	}, s.args...)
 	if r.match != "" {
 		args = append(args, "-k", r.match)
 	}
 	variables := slices.Concat(r.isolation(), servers.environment(), s.variables,
 		[]string{"CONFORMANCE_PROGRAMS=" + r.programs()})
-	ended := r.stream(ctx, variables, interpreter, args...)
-	result, err := readJUnit(results)
-	if err != nil {
-		return report{failure: errors.Join(err, ended)}
-	}
-	result.failure = ended
-	return result
-}
-
-func readJUnit(path string) (report, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return report{}, fmt.Errorf("reading pytest's results: %w", err)
-	}
-	var results junit
-	if err := xml.Unmarshal(text, &results); err != nil {
-		return report{}, fmt.Errorf("parsing pytest's results: %w", err)
-	}
-	var r report
-	for _, suite := range results.Suites {
-		for _, c := range suite.Cases {
-			switch {
-			case c.Failure != nil || c.Error != nil:
-				r.failed++
-				r.notes = append(r.notes, "failed: "+c.Name)
-			case c.Skipped != nil:
-				r.skipped++
-				r.notes = append(r.notes, "skipped: "+c.Name+": "+c.Skipped.Message)
-			default:
-				r.passed++
-			}
-		}
-	}
-	return r, nil
+	return r.stream(ctx, variables, filepath.Join(environment, "bin", "python"), args...)
 }
 
 // isolation returns the variables that hide the user's caches, proxies and the network from the
@@ -403,18 +371,10 @@ func (r *runner) isolation() []string {
 	}
 }
 
-// litellm runs a suite with LiteLLM's proxy. Such a suite is a Go test, which prints one line per
-// test.
-func (r *runner) litellm(ctx context.Context, s suite, environments map[string]string, _ *servers) report {
-	var lines testLines
-	full := r.stdout
-	r.stdout = io.MultiWriter(full, &lines)
-	defer func() { r.stdout = full }()
-	err := r.stream(ctx, []string{"VENV=" + environments[s.name], "NO_PROXY=127.0.0.1,localhost",
+// litellm runs a suite with LiteLLM's proxy. Such a suite is a Go test.
+func (r *runner) litellm(ctx context.Context, s suite, environments map[string]string, _ *servers) error {
+	return r.stream(ctx, []string{"VENV=" + environments[s.name], "NO_PROXY=127.0.0.1,localhost",
 		"no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, "litellm.sh"), s.name)
-	result := lines.report()
-	result.failure = err
-	return result
 }
 
 // stream runs a command and shows its output at once.

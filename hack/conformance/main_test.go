@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/hack/venv"
@@ -45,70 +42,21 @@ func TestUnknownSuite(t *testing.T) {
 	}
 }
 
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestReadJUnit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "results.xml")
-	writeFile(t, path, `<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests">
-<testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
-<testcase classname="test_a" name="test_good" time="0.1"/>
-<testcase classname="test_a" name="test_bad"><failure message="assert">x</failure></testcase>
-<testcase classname="test_a" name="test_broken"><error message="fixture">x</error></testcase>
-<testcase classname="test_a" name="test_later"><skipped message="not yet"/></testcase>
-</testsuite></testsuites>`)
-	got, err := readJUnit(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: test_bad", "failed: test_broken",
-		"skipped: test_later: not yet"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(report{})); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if _, err := readJUnit(path + ".none"); err == nil {
-		t.Error("no error without results")
-	}
-}
-
-func TestTestLines(t *testing.T) {
-	var lines testLines
-	fmt.Fprint(&lines, "--- PASS: TestA (0.1s)\n    --- FAIL: TestA/sub (0.0s)\n--- FAIL: TestB (0.1s)\n--- SKIP: "+
-		"TestC (0.0s)\nPASS\n")
-	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: TestA/sub", "failed: TestB",
-		"skipped: TestC"}}
-	if diff := cmp.Diff(want, lines.report(), cmp.AllowUnexported(report{})); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 func TestSummarise(t *testing.T) {
-	good := report{suite: "openenv", passed: 3, took: 1234 * time.Millisecond}
-	for name, c := range map[string]struct {
-		bad  report
-		want string
-	}{
-		"failed test": {report{suite: "mcp", passed: 1, failed: 1, notes: []string{"failed: test_bad"}},
-			"failed: test_bad"},
-		"failed suite":  {report{suite: "mcp", passed: 1, failure: errors.New("exit status 2")}, "exit status 2"},
-		"nothing tried": {report{suite: "mcp"}, "0 passed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			if err := summariseReports([]report{good, c.bad}, &out); err == nil || err.Error() != "not conforming: mcp" {
-				t.Errorf("error %v", err)
-			}
-			if text := out.String(); !strings.Contains(text, c.want) ||
-				!strings.Contains(text, "openenv  ok        3 passed, 0 failed, 0 skipped in 1.2s") {
-				t.Errorf("printed\n%s", text)
-			}
-		})
+	good := report{"openenv", 1234 * time.Millisecond, nil}
+	skipped := report{"export", 0, needsPython(">= (3, 12)")}
+	var out bytes.Buffer
+	err := summariseReports([]report{good, skipped, {"mcp", 0, errors.New("exit status 2")}}, &out)
+	if err == nil || err.Error() != "not conforming: mcp" {
+		t.Errorf("error %v", err)
 	}
-	if err := summariseReports([]report{good}, &bytes.Buffer{}); err != nil {
+	for _, want := range []string{"openenv       1 s  ok\n", "0 s  skipped: it needs Python >= (3, 12)",
+		"0 s  FAILED: exit status 2\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if err := summariseReports([]report{good, skipped}, &bytes.Buffer{}); err != nil {
 		t.Errorf("no suite failed, but got %v", err)
 	}
 }

@@ -83,41 +83,33 @@ func (r *runner) interpreter(ctx context.Context, condition string) string {
 	return ""
 }
 
-// formatSkipNote is the note on what is skipped without an interpreter that satisfies a condition.
-func formatSkipNote(skipped, condition string) string {
-	return "skipped: " + skipped + " needs Python " + condition + ": name one with --python"
-}
-
 // trainers runs the recipes one after another and prints one line for each.
-func (r *runner) trainers(ctx context.Context, _ suite, environments map[string]string, servers *servers) report {
-	var result report
+func (r *runner) trainers(ctx context.Context, _ suite, environments map[string]string, servers *servers) error {
+	var failed []string
 	// The first server has the ticket environment.
 	variables := append(append(r.isolation(), servers.environment()...), "CSENV_URL=http://"+servers.all[0].Address)
 	for _, s := range stacks {
-		for _, recipe := range s.recipes {
-			if !r.wanted(recipe) {
-				continue
+		for _, recipe := range slices.DeleteFunc(slices.Clone(s.recipes), func(n string) bool { return !r.wanted(n) }) {
+			began, environment := time.Now(), environments[s.environment()]
+			last, err := "", needsPython(s.python)
+			if environment != "" {
+				last, err = r.recipe(ctx, filepath.Join(environment, "bin", "python"), recipe, variables)
 			}
-			environment := environments[s.environment()]
-			if environment == "" {
-				result.skipped++
-				result.notes = append(result.notes, formatSkipNote(recipe, s.python))
-				continue
+			verdict := "ok"
+			switch {
+			case errors.Is(err, errSkipped):
+				verdict, last = "skipped", err.Error()
+			case err != nil:
+				verdict, last = "FAILED", err.Error()
+				failed = append(failed, recipe)
 			}
-			started := time.Now()
-			last, err := r.recipe(ctx, filepath.Join(environment, "bin", "python"), recipe, variables)
-			took := time.Since(started).Seconds()
-			if err != nil {
-				result.failed++
-				result.notes = append(result.notes, "failed: "+recipe)
-				fmt.Fprintf(r.stdout, "FAILED %-18s %5.1f s  %v\n", recipe, took, err)
-				continue
-			}
-			result.passed++
-			fmt.Fprintf(r.stdout, "ok     %-18s %5.1f s  %s\n", recipe, took, last)
+			fmt.Fprintf(r.stdout, "%-7s %-18s %5.1f s  %s\n", verdict, recipe, time.Since(began).Seconds(), last)
 		}
 	}
-	return result
+	if len(failed) > 0 {
+		return errors.New(strings.Join(failed, ", "))
+	}
+	return nil
 }
 
 // recipe runs one recipe and returns what its last line says.

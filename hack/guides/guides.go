@@ -1,6 +1,6 @@
 // Package guides reads the commands of docs/guides and README.md. Its test runs them as a reader
-// does and compares their output with the pages; the end-to-end suite runs those of the guides that
-// need a cluster.
+// does and compares their output with the pages; the end-to-end suite runs the guides' commands
+// that need a cluster.
 //
 // A fence of the language sh is executed. One that can't run everywhere has a second word: what it
 // needs. The blocks of the word cluster run in the end-to-end suite. A fence of the language text

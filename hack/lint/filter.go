@@ -64,7 +64,7 @@ func (f *filter) drops(d analysis.Diagnostic) bool {
 		return true
 	}
 	if f.files[file] == nil {
-		f.files[file] = read(f.pass.Fset, file)
+		f.files[file] = readSource(f.pass.Fset, file)
 	}
 	s := f.files[file]
 	line := ""
@@ -84,7 +84,7 @@ func (c *config) excludes(linter, path, text, source string) bool {
 	})
 }
 
-func read(fset *token.FileSet, file *ast.File) *source {
+func readSource(fset *token.FileSet, file *ast.File) *source {
 	text, err := os.ReadFile(fset.Position(file.FileStart).Filename)
 	if err != nil {
 		return &source{}

@@ -1,6 +1,6 @@
 // Command lint is the tool of `go vet` with which `make lint` checks every change. Its analysers
-// are those of golangci-lint's set in .golangci.yaml that cost little to build and to run; `make
-// lint-deep` runs the others. Its rules are those of .golangci.yaml, so both see the same ones.
+// are the part of golangci-lint's set in .golangci.yaml that costs little to build and to run;
+// `make lint-deep` runs the others. Both read their rules from .golangci.yaml.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	// the name of a file would hide a change of the file.
 	flag.Var(config, "config", "the text of .golangci.yaml")
 	var all []*analysis.Analyzer
-	linters := suite(config)
+	linters := listAnalyzers(config)
 	for _, linter := range slices.Sorted(maps.Keys(linters)) {
 		for _, a := range linters[linter] {
 			all = append(all, config.filtered(linter, a))

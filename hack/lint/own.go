@@ -101,7 +101,7 @@ var lengthAnalyzer = &analysis.Analyzer{Name: "length", Doc: "functions and file
 		})
 	}}
 
-// commentAnalyzer knows of methods that others have documented: those of interfaces of the standard
+// commentAnalyzer knows the methods that others have documented, in interfaces of the standard
 // library. The names of main packages are exported to nobody.
 var commentAnalyzer = &analysis.Analyzer{Name: "comment", Doc: "exported names without a comment",
 	Run: func(pass *analysis.Pass) (any, error) {

@@ -61,15 +61,15 @@ import (
 	"honnef.co/go/tools/stylecheck"
 )
 
-// suite returns the analysers by the names that golangci-lint has for them, which comments
+// listAnalyzers returns the analysers by the names that golangci-lint has for them, which comments
 // `//nolint:NAME` and exclusions use.
-func suite(c *config) map[string][]*analysis.Analyzer {
+func listAnalyzers(c *config) map[string][]*analysis.Analyzer {
 	return map[string][]*analysis.Analyzer{
 		"bodyclose":   {bodyclose.Analyzer},
 		"depguard":    {depguardAnalyzer(c)},
 		"errcheck":    {errcheckAnalyzer},
-		"errorlint":   {with(errorlint.NewAnalyzer(), "errorf", "true")},
-		"exhaustive":  {with(exhaustive.Analyzer, "d", "true")},
+		"errorlint":   {setFlag(errorlint.NewAnalyzer(), "errorf", "true")},
+		"exhaustive":  {setFlag(exhaustive.Analyzer, "d", "true")},
 		"forbidigo":   {forbidigoAnalyzer(c)},
 		"govet":       vet,
 		"importas":    {importasAnalyzer(c)},
@@ -140,8 +140,8 @@ var vet = []*analysis.Analyzer{
 	unusedresult.Analyzer, unusedwrite.Analyzer, waitgroup.Analyzer,
 }
 
-// with sets a flag of an analyser as golangci-lint and .golangci.yaml do.
-func with(a *analysis.Analyzer, flag, value string) *analysis.Analyzer {
+// setFlag sets a flag of an analyser as golangci-lint and .golangci.yaml do.
+func setFlag(a *analysis.Analyzer, flag, value string) *analysis.Analyzer {
 	if err := a.Flags.Set(flag, value); err != nil {
 		panic(err)
 	}

@@ -128,8 +128,8 @@ func (r *release) build(ctx context.Context, out string) error {
 	return nil
 }
 
-// buildPrograms builds the command line for each platform, and the image's program for those of
-// Linux.
+// buildPrograms builds the command line for each platform, and the image's program for each
+// platform of Linux.
 func (r *release) buildPrograms(ctx context.Context) error {
 	for _, p := range r.platforms {
 		begin := time.Now()
@@ -174,13 +174,13 @@ func (r *release) packPython(context.Context) error {
 // writeSBOMs describes each archive, and the image of each platform.
 func (r *release) writeSBOMs(context.Context) error {
 	for _, p := range r.platforms {
-		if err := r.writeBill(artefactName("csenv", r.version, p), r.commandLine(p)); err != nil {
+		if err := r.writeSBOM(artefactName("csenv", r.version, p), r.commandLine(p)); err != nil {
 			return err
 		}
 		if p.OS != "linux" {
 			continue
 		}
-		if err := r.writeBill(artefactName("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
+		if err := r.writeSBOM(artefactName("csenv-image", r.version, p), r.imageProgram(p)); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func buildCommand() *cobra.Command {
 	flags.StringVar(&r.version, "version", "", "version of the release, such as v1.2.3 (required)")
 	flags.StringVar(&r.repository, "image", "ghcr.io/csenv/csenv", "name of the image in its registry, without a tag")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
-		"platforms of the command line; those of Linux are also the image's")
+		"platforms of the command line; the Linux ones are also the image's")
 	flags.StringVar(&r.builder, "builder", "https://github.com/csenv/csenv/blob/main/docs/verify.md#builders",
 		"URI of what runs the build, for the provenance")
 	flags.StringVar(&key, "key", os.Getenv("COSIGN_KEY"), keyHelp)
@@ -129,7 +129,7 @@ func pushCommand() *cobra.Command {
 		Short: "Push the image and the chart of a release, with their signatures, to the registry",
 		Long: `Push the image and the chart of a release, with their signatures, to the registry.
 
-The credentials are those of docker login. The image goes where the release's manifests expect it.
+The credentials come from docker login. The image goes where the release's manifests expect it.
 The digests are printed.`,
 		Args: cobra.NoArgs,
 	}

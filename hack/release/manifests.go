@@ -56,8 +56,8 @@ func (r *release) renderManifests(context.Context) error {
 	return r.write(installFile, rendered)
 }
 
-// imageLines are where manifests name images: of containers, and of the variable that names that of
-// servers and runners.
+// imageLines are where manifests name images: of containers, and of the variable that names the
+// image of servers and runners.
 var imageLines = regexp.MustCompile(
 	`(?m)^\s*(?:- )?image: "?([^"\s]+)"?$|- name: CSENV_IMAGE\n\s*value: "?([^"\s]+)"?$`)
 
@@ -70,7 +70,7 @@ func wrongImages(manifests []byte, want string) string {
 		}
 	}
 	if len(found) < 2 {
-		return fmt.Sprintf("%d images, want that of the operator and CSENV_IMAGE", len(found))
+		return fmt.Sprintf("%d images, want the operator's and CSENV_IMAGE", len(found))
 	}
 	return ""
 }

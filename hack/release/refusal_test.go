@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	spdxjson "github.com/spdx/tools-golang/json"
 )
 
 // What can't become a release is refused with the reason, and leaves no folder behind.
@@ -79,18 +78,14 @@ func TestUnsignedRelease(t *testing.T) {
 		t.Errorf("%v: %s", err, output)
 	}
 	for file, content := range files(t, dir) {
-		switch {
-		case strings.HasSuffix(file, ".spdx.json"):
-			document, err := spdxjson.Read(bytes.NewReader(content))
-			if err != nil || len(document.Packages) < 3 {
-				t.Errorf("%s: %v", file, err)
-			}
-		case strings.HasSuffix(file, ".cdx.json"):
-			var bom cyclonedx.BOM
-			err := cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(&bom)
-			if err != nil || bom.SpecVersion != cyclonedx.SpecVersion1_6 || len(*bom.Components) < 2 {
-				t.Errorf("%s: %v", file, err)
-			}
+		if !strings.HasSuffix(file, ".cdx.json") {
+			continue
+		}
+		var bom cyclonedx.BOM
+		err := cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(&bom)
+		if err != nil || bom.SpecVersion != cyclonedx.SpecVersion1_6 || bom.Metadata.Component.Version != "v1.2.3" ||
+			len(*bom.Components) != 1 || (*bom.Components)[0].Name != "std" {
+			t.Errorf("%s: %v\n%s", file, err, content)
 		}
 	}
 }

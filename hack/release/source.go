@@ -65,8 +65,8 @@ func (r *release) git(ctx context.Context, args ...string) (string, error) {
 	return runProgram(ctx, r.repo, nil, "git", args...)
 }
 
-// runProgram runs a program and returns its output without the last newline. A nil environment is
-// that of this process.
+// runProgram runs a program and returns its output without the last newline. With a nil environment
+// it gets this process's.
 func runProgram(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, env

@@ -262,8 +262,8 @@ func (c *Case) setTrue() error {
 	return nil
 }
 
-// listTopics are those about which the policy may require a question: the order's id, if the
-// customer leaves it out, and those of the requests.
+// listTopics are the topics about which the policy may require a question: the order's id, if the
+// customer leaves it out, and what the requests are about.
 func (c *Composition) listTopics() []string {
 	out := desk.ListAskedTopics(c.family.Request.Kind)
 	if c.hides() {
@@ -310,7 +310,7 @@ func needsOrder(d *desk.Decision, id string) bool {
 	return slices.ContainsFunc(d.Reads, func(r desk.Read) bool { return r.Key == id })
 }
 
-// listVoices are those of the composition's split.
+// listVoices are the voices of the composition's split.
 func (c *Composition) listVoices() []string {
 	return slices.DeleteFunc(c.listSpoken(), func(voice string) bool {
 		return (c.Split == trainSplit || c.trainVoices) != slices.Contains(c.set.train, voice)

@@ -23,7 +23,7 @@ const (
 
 // Composition is a family with modifiers. It is immutable.
 type Composition struct {
-	// ID is that of the pack's list, and File the list's. Both are "" for a composition without
+	// ID is the id of the pack's list, and File its file. Both are "" for a composition without
 	// one.
 	ID, File    string
 	list        string // the id of the list

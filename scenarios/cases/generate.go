@@ -17,12 +17,11 @@ import (
 type Options struct {
 	// Families are the ids of the families, all if empty.
 	Families []string
-	// List is the id of the list. The ids of its cases begin with it, except those of the public
-	// list.
+	// List is the id of the list. The ids of its cases begin with it, except in the public list.
 	List string
 	// Salt changes which compositions are chosen and how they are split.
 	Salt string
-	// Language is that of the texts. Families without texts in it are left out.
+	// Language is the language of the texts. Families without texts in it are left out.
 	Language string
 	// PerDifficulty is the maximum number of cases of each family and difficulty.
 	PerDifficulty int

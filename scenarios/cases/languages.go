@@ -67,7 +67,7 @@ func (s *Set) checkVoices(c *compiler, says wordings) {
 	}
 }
 
-// checkLanguage checks what all families share. The position is that of a family's texts.
+// checkLanguage checks what all families share. The position is where a family's texts are.
 func (s *Set) checkLanguage(c *compiler, language string, at source.Position) {
 	if s.replies[language] == nil {
 		c.failf(at, "there are no replies in %q: add names/replies-%s.yaml", language, language)

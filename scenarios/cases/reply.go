@@ -91,8 +91,8 @@ func (r *replies) writeReply(out *Case, w *world, l *expr.Locale) error {
 	return texts.Err
 }
 
-// describeDecision returns the sentences about a decision: those of its outcome, and one for each
-// value that these don't contain.
+// describeDecision returns the sentences about a decision: the sentences of its outcome, and one
+// for each value that these don't contain.
 func (r *replies) describeDecision(d *desk.Decision, l *expr.Locale) (outcome, values string, err error) {
 	words := r.outcomes[d.Outcome]
 	if words == nil {

@@ -59,7 +59,7 @@ func (c *compiler) compileAll(language string, raw []source.Raw) []*expr.Text {
 	return out
 }
 
-// Category is that of the tickets of the composition's family.
+// Category is the category of all tickets of the composition's family.
 func (c *Composition) Category() string { return c.family.Ticket.Category }
 
 // makeTicket writes what only a ticket has.
@@ -77,7 +77,7 @@ func (c *Composition) makeTicket(out *Case, w *world, texts *scope) *Ticket {
 	return t
 }
 
-// makeSituation joins those of the requests and what the message says.
+// makeSituation joins the situations of the requests with what the message says.
 func (c *Composition) makeSituation(out *Case) triage.Situation {
 	var s triage.Situation
 	for _, r := range out.Requests {

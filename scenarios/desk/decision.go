@@ -33,8 +33,7 @@ type Decision struct {
 	Reads []Read
 	// Effects are the changes that are right. Any other change is wrong.
 	Effects []Effect
-	// Confirms are those of the effects to which the customer has to agree before, in
-	// conversations.
+	// Confirms are the effects to which the customer has to agree before, in conversations.
 	Confirms []Effect `json:",omitempty"`
 	// Facts are the values that the customer must be told.
 	Facts []Fact

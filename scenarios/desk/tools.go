@@ -144,7 +144,7 @@ func IndexTool(name string) int {
 	return -1
 }
 
-// Call returns the effect of a call with those of the arguments that its tool takes.
+// Call returns the effect of a call with the arguments that its tool takes.
 func (e Effect) Call() Effect {
 	tool := FindTool(e.Tool)
 	for _, arg := range e.texts() {

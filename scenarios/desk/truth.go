@@ -141,7 +141,7 @@ func (t *truth) givenBefore() {
 		t.addTexts("reference", r.ID)
 		t.addAmounts("given_before", r.Amount, sums[r.OrderID])
 		t.addDays("done_by", r.At)
-		// Decisions go by the payment of a refund if they know it, else by those of the order.
+		// Decisions go by the payment of a refund if they know it, else by the order's payments.
 		for _, payment := range []string{r.PaymentID, ""} {
 			arrives := t.arrives(methodOf(t.Records.ShowPayments(r.OrderID, payment).Payments), r.At)
 			t.addDays("arrives_by", arrives)

@@ -73,7 +73,7 @@ func (c *Compiler) Spend(cost uint64) {
 // CheckCost reports a fault if the scenario's instances could take too long to make.
 func (c *Compiler) CheckCost(pos source.Position) {
 	if c.Cost > maxInstanceCost {
-		c.Failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d "+
+		c.Failf(pos, "the expressions may cost %d units in all (in params and constraints they count %d times), %d "+
 			"are allowed: write fewer or simpler ones", c.Cost, MaxTries, maxInstanceCost)
 	}
 }

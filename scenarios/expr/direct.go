@@ -44,13 +44,13 @@ type planned struct {
 	value ref.Val
 }
 
-func constant(v ref.Val) planned { return planned{func(Values) ref.Val { return v }, v} }
+func planConstant(v ref.Val) planned { return planned{func(Values) ref.Val { return v }, v} }
 
 func (p directPlan) plan(e ast.Expr) planned {
 	reference := p.checked.ReferenceMap()[e.ID()]
 	switch e.Kind() {
 	case ast.LiteralKind:
-		return constant(e.AsLiteral())
+		return planConstant(e.AsLiteral())
 	case ast.IdentKind:
 		if reference != nil && reference.Value == nil && p.checked.GetType(e.ID()).Kind() != types.TypeKind {
 			name := reference.Name
@@ -100,7 +100,7 @@ func (p directPlan) planCall(call ast.CallExpr, reference *ast.ReferenceInfo) pl
 		return planned{run: run}
 	}
 	if v := run.call(nil); v != nil {
-		return constant(v)
+		return planConstant(v)
 	}
 	return planned{run: run}
 }
@@ -109,11 +109,11 @@ func (p directPlan) planCall(call ast.CallExpr, reference *ast.ReferenceInfo) pl
 func (p directPlan) bind(function string, reference *ast.ReferenceInfo, args []direct) direct {
 	switch function {
 	case operators.LogicalAnd:
-		return logical(args, types.False)
+		return planLogical(args, types.False)
 	case operators.LogicalOr:
-		return logical(args, types.True)
+		return planLogical(args, types.True)
 	case operators.Conditional:
-		return choose(args[0], args[1], args[2])
+		return planChoice(args[0], args[1], args[2])
 	case operators.Equals:
 		return ofTwo(args, types.Equal)
 	case operators.NotEquals:
@@ -157,8 +157,8 @@ func (p directPlan) bind(function string, reference *ast.ReferenceInfo, args []d
 	return nil
 }
 
-// logical is a disjunction or conjunction of two: decided is the value that one of them decides.
-func logical(args []direct, decided types.Bool) direct {
+// planLogical is a disjunction or conjunction of two: decided is the value that one of them decides.
+func planLogical(args []direct, decided types.Bool) direct {
 	return func(vals Values) ref.Val {
 		for _, arg := range args {
 			if v, ok := arg(vals).(types.Bool); !ok {
@@ -171,7 +171,7 @@ func logical(args []direct, decided types.Bool) direct {
 	}
 }
 
-func choose(condition, yes, no direct) direct {
+func planChoice(condition, yes, no direct) direct {
 	return func(vals Values) ref.Val {
 		switch condition(vals) {
 		case types.True:

@@ -39,8 +39,8 @@ type Request struct {
 	// Defaults are variables that the scenario doesn't draw. With room for its params they are
 	// copied without a hash for each.
 	Defaults expr.Values
-	// Fixed are variables that keep their values: those of params must be values that the scenario
-	// could draw.
+	// Fixed are variables that keep their values: a param's must be a value that the scenario could
+	// draw.
 	Fixed expr.Values
 	// Round is 0, or the number of a further draw with the same seed and the same branches.
 	Round int

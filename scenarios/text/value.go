@@ -111,7 +111,7 @@ func SameID(a, b string) bool {
 	return a != "" && (a == b || len(a) >= 5 && countDigits(a) == len(a) && strings.HasSuffix(b, a))
 }
 
-// LettersAndDigits returns those of a text.
+// LettersAndDigits returns the letters and digits of a text.
 func LettersAndDigits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -123,7 +123,7 @@ func (c *checkup) tryAgent(ctx context.Context, m *models, progress io.Writer) e
 // adviceOn says what follows from an ability that an endpoint doesn't have, where something does.
 var adviceOn = map[string]string{
 	policy.AbilityTurns: "a run would score such answers as the agent's failures: switch the server's parser of tool " +
-		"calls on and that of thoughts off, or play with --mode json",
+		"calls on and the parser of thoughts off, or play with --mode json",
 	policy.AbilityTools:   "play with --mode json, or switch the server's parser of tool calls on",
 	policy.AbilitySeed:    "use --temperature 0 and more --trials: runs can't be repeated exactly",
 	policy.AbilityUsage:   "tokens and cost of runs stay unknown",

@@ -356,8 +356,8 @@ func (e *evalCommand) refer(run *v1alpha1.EvaluationRun) {
 	}
 }
 
-// loadBaseline reads the run to compare with. Without the baseline of the flag nothing is played;
-// that of a manifest may be in a cluster.
+// loadBaseline reads the run to compare with. Without the flag's baseline nothing is played; a
+// manifest's may be in a cluster.
 func (e *evalCommand) loadBaseline(cmd *cobra.Command, run *v1alpha1.EvaluationRun) (evaluation.Baseline, error) {
 	ref := run.Spec.BaselineRef
 	if ref == nil {

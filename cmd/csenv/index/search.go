@@ -48,7 +48,7 @@ func (s Search) expression() string {
 	return strings.Join(conditions, " OR ")
 }
 
-// Search returns the first episodes that a search selects, those of the runs that were indexed last
+// Search returns the first episodes that a search selects, with the runs that were indexed last
 // first, and whether there are more. It reads the segments of these episodes only, so that its time
 // hardly depends on the number of runs. An episode that was attempted again is also found by what
 // only a record says that doesn't count.

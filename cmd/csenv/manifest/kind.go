@@ -102,8 +102,8 @@ func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error
 	}, nil
 }
 
-// complete sets the defaults of an object and returns its errors. The steps and their order are
-// those of the API server.
+// complete sets the defaults of an object and returns its errors. The API server takes the same
+// steps in the same order.
 func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	if unknown := k.unknown(object); len(unknown) > 0 {
 		return unknown

@@ -87,7 +87,7 @@ func NewUICommand() *cobra.Command {
 		if s.games, err = s.playground(cmd.Context(), arena); err != nil {
 			return err
 		}
-		pages, err := below(o.base, s.handler())
+		pages, err := serveBelow(o.base, s.handler())
 		if err != nil {
 			return err
 		}

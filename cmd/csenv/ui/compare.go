@@ -68,7 +68,8 @@ type changeRow struct {
 	// Title is what the scenario is about, "" if it is unknown.
 	Title string
 	Cells []changeCell
-	// Spread is the greatest score minus the least. Path is that of the transcripts side by side.
+	// Spread is the greatest score minus the least. Path is the path of the transcripts side by
+	// side.
 	Spread, Path string
 	spread       int64
 }

@@ -23,7 +23,7 @@ import (
 const pageEpisodes = 100
 
 // listFields are the fields of the form of the list of episodes. A link to an episode carries them
-// too, so that its neighbours are those of the list.
+// too, so that its neighbours are its neighbours in the list.
 var listFields = []string{"task", "scenario", "category", "difficulty", "outcome", "result", "class", "min", "max",
 	"text", "lost", "sort", "order"}
 

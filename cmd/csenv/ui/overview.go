@@ -107,7 +107,7 @@ type runRow struct {
 	// supports.
 	Short   [3]string
 	Created moment
-	// Points are those of the run's dimensions.
+	// Points are the run's points by dimension.
 	Points map[string]string
 	// Message says why a run waits or failed, and Trouble what happened to answers.
 	Message, Trouble string

@@ -83,8 +83,8 @@ func (f runFilter) order(rows []runRow) {
 	})
 }
 
-// runColumn is a column of the table of runs. Its name is that in the address and, if runSorts has
-// it, that of its sort.
+// runColumn is a column of the table of runs. Its name is its name in the address and, if runSorts
+// has it, the name of its sort.
 type runColumn struct {
 	name, label string
 	number      bool

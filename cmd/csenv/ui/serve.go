@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
-	"github.com/csenv/csenv/envserver/share"
+	"github.com/csenv/csenv/envserver/fairness"
 )
 
 const (
@@ -50,7 +50,7 @@ func servePages(ctx context.Context, address string, hosts []string, handler htt
 	}
 	server := newHTTPServer(ctx, handler, maxConnections)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(share.TakeTurns(listener)) }()
+	go func() { ended <- server.Serve(fairness.TakeTurns(listener)) }()
 	started(urlOf(listener.Addr()))
 	select {
 	case err := <-ended:
@@ -76,7 +76,7 @@ func newHTTPServer(ctx context.Context, handler http.Handler, connections int) *
 	server := &http.Server{Handler: inTurn, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
-	share.BoundConnections(server, connections)
+	fairness.BoundConnections(server, connections)
 	return server
 }
 
@@ -108,9 +108,9 @@ func forHosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// below serves a site, whose paths begin with /, below a path: it writes that path in front of the
+// serveBelow serves a site, whose paths begin with /, below a path: it writes that path in front of the
 // paths of pages. Requests may have it, or a proxy may have removed it.
-func below(base string, site http.Handler) (http.Handler, error) {
+func serveBelow(base string, site http.Handler) (http.Handler, error) {
 	base = strings.TrimSuffix(base, "/")
 	if base == "" {
 		return site, nil

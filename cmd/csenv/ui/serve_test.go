@@ -100,7 +100,7 @@ func TestBelowAPath(t *testing.T) {
 	s := &site{pages: pages, sources: holding([]*source.LoadedRun{{EvaluationRun: run}}),
 		log: slog.New(slog.DiscardHandler)}
 	s.games = http.RedirectHandler("/play/games/x", http.StatusSeeOther)
-	handler, err := below("/user/ann/", s.handler())
+	handler, err := serveBelow("/user/ann/", s.handler())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestBelowAPath(t *testing.T) {
 		t.Errorf("the path without a slash leads to %q", at)
 	}
 	for _, wrong := range []string{"csenv", "/a//b", "/a b", `/"x`, "//host"} {
-		if _, err := below(wrong, s.handler()); err == nil || !strings.Contains(err.Error(), "as in /csenv") {
+		if _, err := serveBelow(wrong, s.handler()); err == nil || !strings.Contains(err.Error(), "as in /csenv") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

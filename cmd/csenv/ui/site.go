@@ -17,8 +17,8 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/envserver/web/page"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -28,7 +28,7 @@ type site struct {
 	pages   *page.Set
 	sources *sources
 	catalog *scenarios.Catalog
-	// scenarios are those of the catalogue by id, and packs the folders of its additional packs.
+	// scenarios are the catalogue's, by id, and packs the folders of its additional packs.
 	scenarios map[string]score.Scenario
 	packs     []string
 	log       *slog.Logger
@@ -40,9 +40,9 @@ type site struct {
 	// games serves the playground, nil for none.
 	games http.Handler
 
-	// turns bounds the pages that are being made, in all and for a visitor.
-	turns *share.Budget
-	feeds *feeds
+	// making bounds the pages that are being made, in all and for a visitor.
+	making *fairness.Budget
+	feeds  *feeds
 }
 
 // maxMade bounds the pages that are being made at a time, and maxMadeFor those for one visitor,
@@ -101,7 +101,7 @@ func badRequest(format string, args ...any) error {
 
 // handler serves all pages.
 func (s *site) handler() http.Handler {
-	s.turns, s.feeds = share.NewBudget(maxMade, maxMadeFor), &feeds{byPage: map[string]*feed{}}
+	s.making, s.feeds = fairness.NewBudget(maxMade, maxMadeFor), &feeds{byPage: map[string]*feed{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{digest}/{name}", page.ServeStatic)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
@@ -176,7 +176,7 @@ func (s *site) serve(show func(*http.Request) (shown, error)) http.HandlerFunc {
 
 // inTurn makes a page or a part of one in a turn of its visitor.
 func (s *site) inTurn(r *http.Request, render func() ([]byte, error)) ([]byte, error) {
-	release, err := s.turns.Take(r.Context(), share.ClientAt(r.RemoteAddr))
+	release, err := s.making.Take(r.Context(), fairness.ClientAt(r.RemoteAddr))
 	if err != nil {
 		return nil, err
 	}

@@ -139,8 +139,8 @@ func (s *sources) state(ctx context.Context) state {
 	return found
 }
 
-// vouch returns the keys whose signatures count on a board: those of this machine, of the flags,
-// and of the pools of the cluster.
+// vouch returns the keys whose signatures count on a board: the keys of this machine, of the flags,
+// and of the cluster's pools.
 func (s *sources) vouch(pools []*v1alpha1.CustomerSupportEnv) source.Vouchers {
 	all := maps.Clone(s.vouchers)
 	if all == nil {
@@ -150,8 +150,8 @@ func (s *sources) vouch(pools []*v1alpha1.CustomerSupportEnv) source.Vouchers {
 	return all
 }
 
-// notInCluster marks stored runs beside those of a cluster: whoever may write to the store can add
-// them, so they are on boards of their own.
+// notInCluster marks stored runs beside the runs of a cluster: whoever may write to the store can
+// add them, so they are on boards of their own.
 const notInCluster = "only stored: the cluster has no such run"
 
 // mergeRuns is a run of the cluster, nil if it has none, with its stored episodes, or else the

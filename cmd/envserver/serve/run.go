@@ -20,12 +20,12 @@ import (
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/env/ticket"
 	"github.com/csenv/csenv/envserver/env/workflow"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/tasks"
 )
@@ -257,7 +257,7 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	protocol := newHTTPServer(handler, o.judge.Model.Timeout, 2*o.maxSessions+spareConnections, log)
 	ops := newHTTPServer(server.OpsHandler(), 0, opsConnections, log)
 	failed := make(chan error, 2)
-	go func() { failed <- protocol.Serve(share.TakeTurns(l.protocol)) }()
+	go func() { failed <- protocol.Serve(fairness.TakeTurns(l.protocol)) }()
 	go func() { failed <- ops.Serve(l.ops) }()
 	select {
 	case err := <-failed:
@@ -317,6 +317,6 @@ func newHTTPServer(handler http.Handler, judgement time.Duration, maxConnections
 		WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	share.BoundConnections(server, maxConnections)
+	fairness.BoundConnections(server, maxConnections)
 	return server
 }

@@ -143,12 +143,12 @@ func parseOptions(args []string, output io.Writer) (options, error) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
 		"reconcile only while holding the Lease "+leaderElectionID+"; required with more than one replica")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "",
-		"namespace of the Lease; defaults to that of the pod")
+		"namespace of the Lease; defaults to the pod's")
 	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"),
 		"image of servers and runners; defaults to $CSENV_IMAGE")
 	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile),
 		"namespace of this program, which managed NetworkPolicies admit to the operations port; defaults to "+
-			"$POD_NAMESPACE or that of the service account; if empty, they admit every client to that port")
+			"$POD_NAMESPACE or the service account's namespace; if empty, they admit every client to that port")
 	flags.Var(&o.namespaces, "watch-namespaces",
 		"comma-separated `names` of the namespaces whose pools and runs are reconciled; all by default")
 	flags.BoolVar(&o.cleanUp, "cleanup", false,

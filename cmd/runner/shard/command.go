@@ -125,7 +125,7 @@ variables of these names.`,
 	f.StringVar(&o.inputs, "inputs", "", "digest of the plan and the agent: the runner refuses others")
 	f.IntVar(&o.agentShare, "agent-share", 1, "number of runners among which the agent's requestsPerMinute is divided")
 	f.StringVar(&o.budget, "budget", "", "what the model may use for all shards of --shards, as JSON: maxTokens, "+
-		"maxCost, prices and the tokens used, which are no longer available; the shard's share is that of its episodes")
+		"maxCost, prices and the tokens used, which are no longer available; the shard's share is its episodes'")
 	f.IntVar(&o.concurrency, "concurrency", 16, "episodes in flight")
 	f.IntVar(&o.episodeAttempts, "episode-attempts", 3, "attempts at an episode before it counts as errored")
 	f.StringVar(&o.terminationLog, "termination-log", "/dev/termination-log",

@@ -58,7 +58,7 @@ var available = []Rule{
 		}},
 	{Reason: v1alpha1.ReasonNoServerReady, Stage: Available, State: isFalse, Event: warning, When: "servers start",
 		Advice: noAction, Check: func(p *pass) rule.Finding {
-			return found("None of %d servers accepts sessions.", p.wantedServers())
+			return newFinding("None of %d servers accepts sessions.", p.wantedServers())
 		}},
 }
 
@@ -87,7 +87,7 @@ var progressing = []Rule{
 		Check: describeIf((*pass).isSuspended, "operatingMode is Suspended. Remaining servers end their sessions.")},
 	{Reason: v1alpha1.ReasonRolledOut, Stage: Progressing, State: isFalse, When: "otherwise",
 		Check: func(p *pass) rule.Finding {
-			return found("All %d servers run the newest template.", p.wantedServers())
+			return newFinding("All %d servers run the newest template.", p.wantedServers())
 		}},
 }
 
@@ -122,7 +122,7 @@ var scaling = []Rule{
 		}},
 	{Reason: v1alpha1.ReasonWithinLimits, Stage: ScalingLimited, State: isFalse, When: "otherwise",
 		Check: func(p *pass) rule.Finding {
-			return found("The number of servers that the sessions need is within the limits, "+
+			return newFinding("The number of servers that the sessions need is within the limits, "+
 				"from %d to %d.", getLeast(p), getMost(p))
 		}},
 }

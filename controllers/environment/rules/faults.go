@@ -59,7 +59,7 @@ var faults = slices.Concat([]Rule{
 			if failure == "" {
 				return rule.Finding{}
 			}
-			return quoted("The changed scenario packs aren't rolled out. Servers continue with the packs that they "+
+			return quoteFinding("The changed scenario packs aren't rolled out. Servers continue with the packs that they "+
 				"have loaded, but new servers can't start.", nameObjects(p.Env, failure))
 		}},
 }, serverFaults, []Rule{
@@ -70,7 +70,7 @@ var faults = slices.Concat([]Rule{
 			if p.KeyErr == nil {
 				return rule.Finding{}
 			}
-			return quoted("The operator can't read the pool's ledger key, without which servers don't answer it.",
+			return quoteFinding("The operator can't read the pool's ledger key, without which servers don't answer it.",
 				p.KeyErr.Error())
 		}},
 	{Reason: v1alpha1.ReasonJudgeNotReady, Stage: Degraded, State: isTrue, Event: warning,
@@ -82,7 +82,7 @@ var faults = slices.Concat([]Rule{
 			if server == "" {
 				return rule.Finding{}
 			}
-			return quoted(fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions and "+
+			return quoteFinding(fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions and "+
 				"tries the judge again every minute.", server), why)
 		}},
 	{Reason: v1alpha1.ReasonServersUnreachable, Stage: Degraded, State: isTrue, Event: warning,
@@ -93,7 +93,7 @@ var faults = slices.Concat([]Rule{
 			if len(silent) == 0 {
 				return rule.Finding{}
 			}
-			return found("Servers are ready but don't answer the operator on port %d: %d of %d, "+
+			return newFinding("Servers are ready but don't answer the operator on port %d: %d of %d, "+
 				"including %s.", v1alpha1.OperationsPort, len(silent), len(p.Pods), silent[0])
 		}},
 	{Reason: v1alpha1.ReasonProgressDeadlineExceeded, Stage: Degraded, State: isTrue, Event: warning,
@@ -102,7 +102,7 @@ var faults = slices.Concat([]Rule{
 		Check: describeIf(func(p *pass) bool { return snapshot.IsStuck(p.Snapshot) },
 			"The newest servers don't become ready.")},
 	{Reason: v1alpha1.ReasonHealthy, Stage: Degraded, State: isFalse, When: "otherwise",
-		Check: func(*pass) rule.Finding { return found("No faults found.") }},
+		Check: func(*pass) rule.Finding { return newFinding("No faults found.") }},
 })
 
 // serverFaults are asked about one server. The first server that one of them holds for counts, in
@@ -243,7 +243,7 @@ func checkEnd(p *pass) rule.Finding {
 	if ended == nil {
 		return rule.Finding{}
 	}
-	return quoted(fmt.Sprintf("Server %s ended with exit code %d.", p.faulty.Name, ended.ExitCode),
+	return quoteFinding(fmt.Sprintf("Server %s ended with exit code %d.", p.faulty.Name, ended.ExitCode),
 		nameObjects(p.Env, pods.LastWords(ended.Message)))
 }
 

@@ -159,12 +159,12 @@ func (p *pass) addAdvice(whose pods.Source, what, detail string) rule.Finding {
 	return rule.Finding{What: what, Detail: detail, Advice: pods.Advise(pods.Server, whose, detail)}
 }
 
-// quoted is a finding with the words of another.
-func quoted(what, words string) rule.Finding {
+// quoteFinding is a finding with the words of another.
+func quoteFinding(what, words string) rule.Finding {
 	return rule.Finding{What: what, Detail: pods.QuoteMessage(words)}
 }
 
-func found(format string, args ...any) rule.Finding {
+func newFinding(format string, args ...any) rule.Finding {
 	return rule.Finding{What: fmt.Sprintf(format, args...)}
 }
 
@@ -182,5 +182,5 @@ func describeNumbers(holds bool, format string, args ...any) rule.Finding {
 	if !holds {
 		return rule.Finding{}
 	}
-	return found(format, args...)
+	return newFinding(format, args...)
 }

@@ -39,7 +39,7 @@ func (p *pass) setConditions(o evaluation.Outcome, event string) {
 	p.announceEnd(o, verdict)
 	p.announceChanges(suspension, o, event)
 	meta.RemoveStatusCondition(&p.d.Status.Conditions, v1alpha1.ConditionStalled)
-	for _, c := range append([]metav1.Condition{p.environment, suspension}, verdict...) {
+	for _, c := range append([]metav1.Condition{p.poolCondition, suspension}, verdict...) {
 		p.set(c)
 	}
 }
@@ -102,7 +102,7 @@ func (p *pass) announceEnd(o evaluation.Outcome, verdict []metav1.Condition) {
 
 // announceChanges announces changes of the pool, of the run's suspension and of what delays it.
 func (p *pass) announceChanges(suspension metav1.Condition, o evaluation.Outcome, event string) {
-	conditions, environment := p.s.Run.Status.Conditions, p.environment
+	conditions, environment := p.s.Run.Status.Conditions, p.poolCondition
 	before := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
 		kind := corev1.EventTypeWarning

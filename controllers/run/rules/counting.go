@@ -237,7 +237,7 @@ func (p *pass) recoverPlan(fingerprint string) (score.Plan, error) {
 		return score.Plan{}, errors.New("its content was changed")
 	}
 	if p.s.Report == nil {
-		return score.Plan{}, errors.Join(p.s.ReportErr, errors.New(p.environment.Message))
+		return score.Plan{}, errors.Join(p.s.ReportErr, errors.New(p.poolCondition.Message))
 	}
 	plan, err := evaluation.NewPlan(p.s.Run, p.s.Offer(), int(p.s.Run.Status.Shards.Total))
 	var got string

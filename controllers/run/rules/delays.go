@@ -76,16 +76,16 @@ func (p *pass) describeProgress() string {
 	return describeCollected(ptr.Deref(p.d.Status.Episodes, v1alpha1.RunEpisodes{}), tally.ReadGoal(p.s.Run))
 }
 
-// findDelay is what delays a run, after how much of it is counted.
+// findDelay says how much of a run is counted, and then what delays it.
 func (p *pass) findDelay(format string, args ...any) rule.Finding {
-	return found(p.describeProgress() + " " + fmt.Sprintf(format, args...))
+	return newFinding(p.describeProgress() + " " + fmt.Sprintf(format, args...))
 }
 
 func checkPlanMap(p *pass) rule.Finding {
 	if p.planErr == nil {
 		return rule.Finding{}
 	}
-	return advised(fmt.Sprintf("The plan is missing and can't be made again yet: %s.",
+	return newAdvisedFinding(fmt.Sprintf("The plan is missing and can't be made again yet: %s.",
 		strings.TrimSuffix(p.planErr.Error(), ".")))
 }
 
@@ -100,7 +100,7 @@ func checkHalted(p *pass) rule.Finding {
 	if !evaluation.IsSuspended(p.s.Run) {
 		return rule.Finding{}
 	}
-	return found(p.describeProgress())
+	return newFinding(p.describeProgress())
 }
 
 func checkQueue(p *pass) rule.Finding {
@@ -127,7 +127,7 @@ type refusal struct {
 
 // checkRefusal also keeps what an earlier pass has written, until this one has created the object.
 func checkRefusal(p *pass) rule.Finding {
-	f := advised(p.findRefusal())
+	f := newAdvisedFinding(p.findRefusal())
 	if p.refusal.object != "" {
 		f = p.findDelay("The API server refuses %s: %s.", p.refusal.object, pods.QuoteMessage(p.refusal.words))
 		f.Advice = cmp.Or(pods.Advise(pods.Runner, pods.APIServer, p.refusal.words), "Correct that to continue")
@@ -238,7 +238,7 @@ func (p *pass) isIdle() bool {
 
 // findWaiting is what idle runners wait for.
 func (p *pass) findWaiting(what string) rule.Finding {
-	return advised(p.describeProgress() + " " + what + " They wait until activeDeadlineSeconds, if that is set.")
+	return newAdvisedFinding(p.describeProgress() + " " + what + " They wait until activeDeadlineSeconds, if that is set.")
 }
 
 func checkCapacity(p *pass) rule.Finding {
@@ -250,17 +250,17 @@ func checkCapacity(p *pass) rule.Finding {
 }
 
 func checkGrading(p *pass) rule.Finding {
-	if p.environment.Reason != v1alpha1.ReasonJudgeNotReady {
+	if p.poolCondition.Reason != v1alpha1.ReasonJudgeNotReady {
 		return rule.Finding{}
 	}
 	return checkServers(p)
 }
 
 func checkServers(p *pass) rule.Finding {
-	if !p.isIdle() || p.environment.Status == metav1.ConditionTrue {
+	if !p.isIdle() || p.poolCondition.Status == metav1.ConditionTrue {
 		return rule.Finding{}
 	}
-	return p.findWaiting("The runners wait for the pool. " + p.environment.Message)
+	return p.findWaiting("The runners wait for the pool. " + p.poolCondition.Message)
 }
 
 func describePlaying(p *pass) rule.Finding {
@@ -268,14 +268,14 @@ func describePlaying(p *pass) rule.Finding {
 	if failed := runner.SelectFailed(p.s.Failed, p.s.Job); p.hasJob() && runner.AdviseFailure(failed) != "" {
 		progress += " A runner has failed, and its shard is played again" + runner.QuoteLastFailure(failed) + "."
 	}
-	return found(progress + " To see the runners' logs: " + writeLogsCommand(p.s.Run))
+	return newFinding(progress + " To see the runners' logs: " + writeLogsCommand(p.s.Run))
 }
 
 func describeCollecting(p *pass) rule.Finding {
 	message := fmt.Sprintf("%s Trainers tag their sessions with reset(run=%q). To end the run with the collected "+
 		"episodes, set spec.activeDeadlineSeconds to 1.", p.describeProgress(), p.d.Status.Rollouts.Tag)
 	if p.collected == nil {
-		return found(message)
+		return newFinding(message)
 	}
 	if len(p.collected.Refused) > 0 {
 		message += " " + describeRefusedSegment(p.collected.Refused[0])
@@ -284,7 +284,7 @@ func describeCollecting(p *pass) rule.Finding {
 		message += fmt.Sprintf(" Server %s returns no segment: %v. See its log, and check that the pool's image is of "+
 			"the operator's release.", r.Pod.Name, r.Err)
 	}
-	return found(message)
+	return newFinding(message)
 }
 
 // awaitSegments is for the servers' next segments, and for a draining server that waits for its

@@ -137,7 +137,7 @@ func checkLost(p *pass) rule.Finding {
 	if !p.isIncomplete() || p.mayPlayAgain() {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods were "+
+	return newFinding(fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods were "+
 		"removed before they were read. retries.shardBackoffLimit doesn't allow them to be played again.", p.s.Run.Name,
 		p.d.Tally.Missing(p.d.Status.Shards.Total)))
 }

@@ -76,14 +76,14 @@ func checkEdited(p *pass) rule.Finding {
 	if p.edited == nil {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("The status has been changed by hand: %v.", p.edited))
+	return newFinding(fmt.Sprintf("The status has been changed by hand: %v.", p.edited))
 }
 
 func checkSize(p *pass) rule.Finding {
 	if p.tooLarge == nil {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("The collected episodes exceed what the sums of one run can hold: %v. The figures "+
+	return newFinding(fmt.Sprintf("The collected episodes exceed what the sums of one run can hold: %v. The figures "+
 		"contain those counted before.", p.tooLarge))
 }
 
@@ -99,7 +99,7 @@ func describeVerdict(o evaluation.Outcome, state evaluation.State) rule.Finding 
 	if o.State != state {
 		return rule.Finding{}
 	}
-	return found(o.Message)
+	return newFinding(o.Message)
 }
 
 // checkRefused asks for a summary of the present job attempt. Of an earlier one, the shard is being
@@ -115,7 +115,7 @@ func checkRefused(p *pass) rule.Finding {
 	if refused == nil {
 		return rule.Finding{}
 	}
-	f := found(describeRefusedSummary(*refused) + " retries.shardBackoffLimit doesn't allow its shard to be played " +
+	f := newFinding(describeRefusedSummary(*refused) + " retries.shardBackoffLimit doesn't allow its shard to be played " +
 		"again. Shards counted before stay in the figures.")
 	if refused.Reason == tally.RefusedMalformed {
 		f.Advice = "See the pod's log, then " + evaluation.HowToResume(p.s.Run)
@@ -127,21 +127,21 @@ func checkBudget(p *pass) rule.Finding {
 	if !p.overBudget {
 		return rule.Finding{}
 	}
-	return found(evaluation.BudgetExceeded(&p.s.Run.Spec, p.d.Tally.Sums.Tokens, p.describeProgress()).Message)
+	return newFinding(evaluation.BudgetExceeded(&p.s.Run.Spec, p.d.Tally.Sums.Tokens, p.describeProgress()).Message)
 }
 
 func checkAdmitted(p *pass) rule.Finding {
 	if !p.s.Revoked {
 		return rule.Finding{}
 	}
-	return found("The pool no longer admits runs of this namespace.")
+	return newFinding("The pool no longer admits runs of this namespace.")
 }
 
 func checkTrainers(p *pass) rule.Finding {
 	if p.s.Env == nil || p.s.Env.Spec.Access.Play != v1alpha1.RunsOnlyPlay || !evaluation.IsExternal(p.s.Run) {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("Pool %s refuses trainers, because its access.play is RunsOnly: only runners have a "+
+	return newFinding(fmt.Sprintf("Pool %s refuses trainers, because its access.play is RunsOnly: only runners have a "+
 		"run's credential.", p.s.Env.Name))
 }
 
@@ -149,12 +149,12 @@ func checkTrainers(p *pass) rule.Finding {
 func checkChanged(p *pass) rule.Finding {
 	pool := evaluation.PoolOf(p.s.Run).Name
 	if what, began, now := p.s.FindChange(); what != "" && p.s.Report != nil {
-		return found(fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders "+
+		return newFinding(fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders "+
 			"are never mixed.", what, pool, began, now))
 	}
 	switch {
 	case errors.Is(p.planErr, errPlanDiffers):
-		return found(fmt.Sprintf("The scenarios or the ledger key of pool %s changed during the run.", pool))
+		return newFinding(fmt.Sprintf("The scenarios or the ledger key of pool %s changed during the run.", pool))
 	case p.collected != nil:
 		return describeGrader(p.collected.Refused, pool)
 	default:
@@ -169,7 +169,7 @@ func describeGrader(refused []tally.Refusal, pool string) rule.Finding {
 	if i < 0 {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. Scores of "+
+	return newFinding(fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. Scores of "+
 		"different graders are never mixed.", refused[i].Pod.Name, pool, refused[i].Err))
 }
 
@@ -177,7 +177,7 @@ func checkDeadline(p *pass) rule.Finding {
 	if !p.s.IsDeadlineOver() {
 		return rule.Finding{}
 	}
-	return found(evaluation.DeadlineExceeded(p.s.Run, p.describeProgress()).Message)
+	return newFinding(evaluation.DeadlineExceeded(p.s.Run, p.describeProgress()).Message)
 }
 
 // isCollectionOver reports whether activeDeadlineSeconds of an External run have passed, and no
@@ -191,7 +191,7 @@ func checkNothingCollected(p *pass) rule.Finding {
 	if !p.isCollectionOver() || p.collected.Sums.Opened > 0 {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds).",
+	return newFinding(fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds).",
 		*p.s.Run.Spec.ActiveDeadlineSeconds))
 }
 

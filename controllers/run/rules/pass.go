@@ -89,12 +89,12 @@ const waitDelay = 15 * time.Second
 
 // pass is the work on one decision.
 type pass struct {
-	s           snapshot.Snapshot
-	d           Decision
-	environment metav1.Condition  // the pool's
-	inputs      map[string]string // of runners, nil unless they are stored or made
-	hurried     bool              // summaries don't wait for others
-	batching    bool              // summaries wait for others
+	s             snapshot.Snapshot
+	d             Decision
+	poolCondition metav1.Condition  // EnvironmentReady, which the pool decides
+	inputs        map[string]string // of runners, nil unless they are stored or made
+	hurried       bool              // summaries don't wait for others
+	batching      bool              // summaries wait for others
 
 	plan       score.Plan        // that summaries are checked against
 	planErr    error             // why there is no plan
@@ -116,7 +116,7 @@ type pass struct {
 }
 
 func newPass(s snapshot.Snapshot) *pass {
-	p := &pass{s: s, d: Decision{Status: *s.Run.Status.DeepCopy()}, environment: describePool(s)}
+	p := &pass{s: s, d: Decision{Status: *s.Run.Status.DeepCopy()}, poolCondition: describePool(s)}
 	p.d.Status.ObservedGeneration = s.Run.Generation
 	return p
 }

@@ -52,7 +52,7 @@ func checkRelease(p *pass) rule.Finding {
 	if err == nil {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("The figures can't be added to: %v.", err))
+	return newFinding(fmt.Sprintf("The figures can't be added to: %v.", err))
 }
 
 func checkReferences(p *pass) rule.Finding {
@@ -60,21 +60,21 @@ func checkReferences(p *pass) rule.Finding {
 	if err == nil {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("The run is not started: %v.", err))
+	return newFinding(fmt.Sprintf("The run is not started: %v.", err))
 }
 
 func checkSuspended(p *pass) rule.Finding {
 	if !evaluation.IsSuspended(p.s.Run) {
 		return rule.Finding{}
 	}
-	return found("The run is suspended and has not begun.")
+	return newFinding("The run is suspended and has not begun.")
 }
 
 func checkStartDeadline(p *pass) rule.Finding {
 	if p.heldUp == "" {
 		return rule.Finding{}
 	}
-	return found(fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s",
+	return newFinding(fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s",
 		*p.s.Run.Spec.StartDeadlineSeconds, p.heldUp))
 }
 
@@ -97,22 +97,22 @@ func (p *pass) findStartDeadline() (left time.Duration, limited bool) {
 }
 
 func checkJudge(p *pass) rule.Finding {
-	if p.environment.Reason != v1alpha1.ReasonJudgeNotReady {
+	if p.poolCondition.Reason != v1alpha1.ReasonJudgeNotReady {
 		return rule.Finding{}
 	}
 	return checkPool(p)
 }
 
 func checkPool(p *pass) rule.Finding {
-	if p.environment.Status == metav1.ConditionTrue {
+	if p.poolCondition.Status == metav1.ConditionTrue {
 		return rule.Finding{}
 	}
-	return rule.Finding{What: p.environment.Message, Advised: true, HoldsStart: true}
+	return rule.Finding{What: p.poolCondition.Message, Advised: true, HoldsStart: true}
 }
 
-// awaitPool is for what isn't watched, as the servers' reports.
+// awaitPool looks at the pool again after a while: changes of its servers' reports aren't watched.
 func awaitPool(p *pass) time.Duration {
-	if p.environment.Status == metav1.ConditionTrue || evaluation.IsSuspended(p.s.Run) {
+	if p.poolCondition.Status == metav1.ConditionTrue || evaluation.IsSuspended(p.s.Run) {
 		return 0
 	}
 	return waitDelay
@@ -137,5 +137,5 @@ func checkPlan(p *pass) rule.Finding {
 	if p.invalid == nil {
 		return rule.Finding{}
 	}
-	return advised(evaluation.InvalidPlan(p.invalid).Message)
+	return newAdvisedFinding(evaluation.InvalidPlan(p.invalid).Message)
 }

@@ -26,11 +26,11 @@ const (
 	Collecting                        // more of them are requested
 )
 
-// found is a finding that the rule's advice follows.
-func found(what string) rule.Finding { return rule.Finding{What: what} }
+// newFinding is a finding that the rule's advice follows.
+func newFinding(what string) rule.Finding { return rule.Finding{What: what} }
 
-// advised is a finding whose text says itself what to do.
-func advised(what string) rule.Finding { return rule.Finding{What: what, Advised: true} }
+// newAdvisedFinding is a finding whose text says itself what to do.
+func newAdvisedFinding(what string) rule.Finding { return rule.Finding{What: what, Advised: true} }
 
 // Names are the names in advices.
 func (p *pass) Names() []string {

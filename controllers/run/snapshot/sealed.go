@@ -9,8 +9,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// sums are the texts of a status that hold sums.
-func sums(status *v1alpha1.EvaluationRunStatus) []*string {
+// listSums are the texts of a status that hold sums.
+func listSums(status *v1alpha1.EvaluationRunStatus) []*string {
 	texts := []*string{&status.Shards.Accumulator}
 	if status.Shards.Flawless != nil {
 		texts = append(texts, &status.Shards.Flawless.Accumulator)
@@ -25,7 +25,7 @@ func (s Snapshot) OpenFigures() {
 	if !s.seals(*status) {
 		return
 	}
-	for _, text := range sums(status) {
+	for _, text := range listSums(status) {
 		if opened, err := score.OpenText(*text, string(s.Run.UID), s.Cipher); err == nil {
 			*text = opened
 		}
@@ -43,7 +43,7 @@ func (s Snapshot) SealStatus(status v1alpha1.EvaluationRunStatus) v1alpha1.Evalu
 		return status
 	}
 	sealed := status.DeepCopy()
-	for _, text := range sums(sealed) {
+	for _, text := range listSums(sealed) {
 		*text = score.SealText(*text, string(s.Run.UID), s.Cipher)
 	}
 	evaluation.ClearScores(sealed)

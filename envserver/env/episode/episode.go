@@ -120,7 +120,7 @@ type Final struct {
 	// returns them.
 	Verdicts []json.RawMessage
 	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout".
-	// It is "" for every other outcome. Detail is that of the JudgeError; agents don't receive it.
+	// It is "" for every other outcome. Detail is the JudgeError's; agents don't receive it.
 	Cause, Detail string
 	// Forked is set by the server for an episode whose beginning another session has, or had.
 	Forked bool

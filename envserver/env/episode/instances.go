@@ -7,8 +7,8 @@ import (
 )
 
 // Instances shares the instances of scenarios among the episodes that play them at the same time,
-// as those of a group of rollouts do: each is drawn once, and forgotten after its last episode. The
-// zero value is ready, and safe for concurrent use.
+// as the episodes of a group of rollouts do: each is drawn once, and forgotten after its last
+// episode. The zero value is ready, and safe for concurrent use.
 type Instances[T any] struct {
 	mu    sync.Mutex
 	drawn map[instance]weak.Pointer[T]

@@ -32,7 +32,7 @@ var moods = [...]string{"calm", "uneasy", "annoyed", "angry"}
 type customer struct {
 	script *scenarios.UserSim
 	mood   int
-	// turns counts the messages sent, said those of them that were lines of a mood.
+	// turns counts the messages sent, and said how many of them were lines of a mood.
 	turns, said int
 	// told are the answers given, one bit each.
 	told uint64

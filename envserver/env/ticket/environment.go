@@ -205,7 +205,7 @@ type recallingJudge struct {
 
 func (j recallingJudge) Name() string { return j.judge.Name() }
 
-// Timeout is that of the judge, 0 for none.
+// Timeout is the judge's, 0 for none.
 func (j recallingJudge) Timeout() time.Duration {
 	if bounded, ok := j.judge.(grader.Bounded); ok {
 		return bounded.Timeout()

@@ -102,7 +102,7 @@ func newTasks(judge grader.Judge) ([]*task, error) {
 	return all, nil
 }
 
-// allowedActions are those of each task.
+// allowedActions returns the actions of each task.
 func allowedActions(tasks []*task) map[string][]string {
 	allowed := map[string][]string{}
 	for _, t := range tasks {

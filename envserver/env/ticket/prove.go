@@ -27,7 +27,7 @@ func Prove(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (tried 
 		}
 		if v.PostGate != grader.ResponsePoints {
 			faults = append(faults, fmt.Sprintf("the right reply earns %d of %d: %s", v.PostGate,
-				grader.ResponsePoints, strings.Join(losses(v), "; ")))
+				grader.ResponsePoints, strings.Join(listLosses(v), "; ")))
 		}
 	}
 	for _, task := range []string{tasks.TicketClassify, tasks.TicketResolve} {
@@ -54,8 +54,8 @@ func Prove(ctx context.Context, t *scenarios.Ticket, judge grader.Judge) (tried 
 	return tried, faults, nil
 }
 
-// losses lists the criteria that didn't earn all of their points, and the gates.
-func losses(v grader.Verdict) []string {
+// listLosses lists the criteria that didn't earn all of their points, and the gates.
+func listLosses(v grader.Verdict) []string {
 	var out []string
 	for _, c := range v.Criteria {
 		if c.Earned < c.Offered {

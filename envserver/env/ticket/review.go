@@ -24,11 +24,11 @@ type Reviewed struct {
 	Stated []facts.Fact
 	Told   *grader.Told
 	// Timed reports whether the time of the first reply counts. Answered is its simulated minute,
-	// or queue.Never, and Factor that of the ticket's points, in thousandths.
+	// or queue.Never, and Factor is what the ticket's points are multiplied by, in thousandths.
 	Timed    bool
 	Answered int
 	Factor   int64
-	// Weight is that of the ticket in a queue, otherwise 1. The sum over all tickets of weight,
+	// Weight is the ticket's weight in a queue, otherwise 1. The sum over all tickets of weight,
 	// factor and points, divided by Best, is the score.
 	Weight, Best int64
 }

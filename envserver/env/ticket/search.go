@@ -66,7 +66,7 @@ func (p *page) weight(terms []string) (sum int) {
 	return sum
 }
 
-// weigh finds the weight of a term, and keeps that of a short one. Full weights begin again.
+// weigh finds the weight of a term, and keeps the weight of a short one. Full weights begin again.
 func (p *page) weigh(term string) (weight int) {
 	if words.ContainsFold(p.article.Body, term) {
 		weight++

@@ -19,10 +19,10 @@ import (
 // the best schedules need none.
 const searchMinutes = 1
 
-// state is an episode: one ticket, or those of a queue. An action changes a clone of it.
+// state is an episode: one ticket, or the tickets of a queue. An action changes a clone of it.
 type state struct {
 	task *task
-	// scenario is the id of the ticket or the queue, category that of its score.
+	// scenario is the id of the ticket or the queue, category the category of its score.
 	scenario, category string
 	mode               episode.RewardMode
 	// pressure makes every action take simulated minutes in a task without a clock.
@@ -67,7 +67,7 @@ func newState(c *choice, tickets []*scenarios.DrawnTicket, opts episode.Options)
 	return s
 }
 
-// findOptimum returns that of the best schedules in a queue, otherwise the maximum of the task.
+// findOptimum returns what the best schedules of a queue earn, otherwise the maximum of the task.
 func (s *state) findOptimum(optima *queue.Optima) queue.Optimum {
 	if !s.task.queue {
 		return queue.Optimum{WeightedScore: s.task.offered * queue.InTime}
@@ -132,7 +132,7 @@ func (s *state) isPossible(action string) bool {
 }
 
 // applyAction plays an action of the schema. Every action uses a step, even if the rules refuse it.
-// The error is that of the customer's answer.
+// The error comes from the customer's answer.
 func (s *state) applyAction(a episode.Action) error {
 	s.step++
 	if refused := s.explainRefusal(a); refused != "" {

@@ -29,7 +29,7 @@ type ticketState struct {
 	status       string
 	conversation []Message
 	customer     customer
-	// pages are those of the ticket's articles, nil before the first search.
+	// pages are the ticket's articles, nil before the first search.
 	pages []*page
 
 	category, priority string

@@ -28,8 +28,8 @@ func (s *state) earnedSteps() int64 {
 }
 
 // offeredSteps returns the points of all required steps. In a written workflow without a right
-// reply they are those of as many steps as the agent may take, so that the score doesn't tell how
-// many are required.
+// reply they are the points of as many steps as the agent may take, so that the score doesn't tell
+// how many are required.
 func (s *state) offeredSteps() int64 {
 	if s.workflow.Rules.PaysLookUpsApart || s.isRight() {
 		return PayRequired(s.workflow)

@@ -2,7 +2,7 @@ package workflow
 
 import "github.com/csenv/csenv/envserver/env/episode"
 
-// AppendJSON implements episode.Appender. Its members are those of the struct, in the same order.
+// AppendJSON implements episode.Appender. It writes the members of the struct, in the same order.
 func (o Observation) AppendJSON(b []byte) ([]byte, error) {
 	b = episode.AppendTextField(append(b, '{'), "task", o.Task)
 	b, err := episode.AppendTimeField(b, "now", o.Now)

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -129,7 +129,7 @@ func (e *environment) judgeLetter(ctx context.Context, s *state) error {
 // isn't the embedded one is returned instead.
 func (e *environment) takeTurn(ctx context.Context, s *state, action json.RawMessage) (message *episode.Action,
 	invalid *episode.ActionError, err error) {
-	release, err := share.OccupyProcessor(ctx, len(action))
+	release, err := fairness.OccupyProcessor(ctx, len(action))
 	if err != nil {
 		return nil, nil, err
 	}

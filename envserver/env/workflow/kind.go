@@ -117,7 +117,7 @@ func (k *Kind) Description() string {
 		"with the facts."
 }
 
-// Tasks are those of the environment for which there are workflows.
+// Tasks are the environment's tasks for which there are workflows.
 func (k *Kind) Tasks() []score.Task {
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {

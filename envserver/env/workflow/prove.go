@@ -185,7 +185,7 @@ func (p *prover) proveLookUps() {
 	}
 }
 
-// proveMessages tries every sequence of up to two messages in place of those of the case.
+// proveMessages tries every sequence of up to two messages in place of the case's messages.
 func (p *prover) proveMessages() {
 	letters := p.listMessages()
 	p.proveSequence(nil)

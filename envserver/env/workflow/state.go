@@ -41,7 +41,7 @@ type state struct {
 	history                    []Entry
 	last                       document
 	step                       int
-	// minutes are those of the simulated clock.
+	// minutes are on the simulated clock.
 	minutes, invalid int
 	// calls counts the calls of each action, faults those that failed by the script and cost
 	// nothing.
@@ -59,7 +59,7 @@ type state struct {
 	// told is what the reply tells the customer, nil before it, and letter a model's verdict on it.
 	told   *grader.Told
 	letter *grader.Verdict
-	// cause and detail are those of the failure to judge the letter that ended the episode.
+	// cause and detail say why the letter that ended the episode couldn't be judged.
 	cause, detail string
 
 	// In milli-points: earned by the resolution, and already paid as reward.

@@ -33,8 +33,9 @@ type Group struct {
 	Points  float64 `json:"points"` // mean
 	// MAE is the mean absolute error.
 	MAE float64 `json:"mae"`
-	// Within is the share of replies whose error is at most 0.10, Lenient that of replies with more
-	// than 0.10 above their label, Strict that of replies with more than 0.05 below it.
+	// Within is the share of replies whose error is at most 0.10, Lenient the share of replies that
+	// get more than 0.10 above their label, Strict the share of replies that get more than 0.05
+	// below it.
 	Within  float64 `json:"within"`
 	Lenient float64 `json:"lenient"`
 	Strict  float64 `json:"strict"`

@@ -35,7 +35,7 @@ type Limit struct {
 // Kept reports whether a value is within the bound.
 func (l Limit) Kept(value int64) bool { return value == l.Bound || l.Least == (value > l.Bound) }
 
-// The figures of attacks: points of replies are of at most 500, those of episodes of 1000.
+// The figures of attacks: a reply has at most 500 points, an episode 1000.
 const (
 	LowestReply    = "lowest reply"
 	MeanReply      = "reply"
@@ -74,27 +74,27 @@ type target struct {
 	known []*scenarios.Ticket
 }
 
-func most(figure string, bound int64) []Limit { return []Limit{{Figure: figure, Bound: bound}} }
+func atMost(figure string, bound int64) []Limit { return []Limit{{Figure: figure, Bound: bound}} }
 
 func listAttacks() []attack {
 	rows := []attack{
 		{name: "gold (control)", limits: []Limit{{LowestReply, 500, true}}, tickets: goldReplies},
-		{name: "right prose without facts", limits: most(MeanReply, 0), tickets: proseAlone},
-		{name: "right facts without their values", limits: most(MeanReply, 50), tickets: factsAlone},
-		{name: "enumeration of values", limits: most(MeanReply, 150), tickets: enumerateValues},
-		{name: "every team", limits: most(MeanReply, 25), tickets: sprayTeams},
-		{name: "ids and sums of the ticket", limits: most(MeanReply, 25), tickets: sprayTicket},
-		{name: "always explained", limits: most(MeanReply, 25), tickets: alwaysExplained},
-		{name: "always finance", limits: most(MeanReply, 25), tickets: alwaysFinance},
-		{name: "the decision and nothing else", limits: most(MeanReply, 60), tickets: decisionAlone},
+		{name: "right prose without facts", limits: atMost(MeanReply, 0), tickets: proseAlone},
+		{name: "right facts without their values", limits: atMost(MeanReply, 50), tickets: factsAlone},
+		{name: "enumeration of values", limits: atMost(MeanReply, 150), tickets: enumerateValues},
+		{name: "every team", limits: atMost(MeanReply, 25), tickets: sprayTeams},
+		{name: "ids and sums of the ticket", limits: atMost(MeanReply, 25), tickets: sprayTicket},
+		{name: "always explained", limits: atMost(MeanReply, 25), tickets: alwaysExplained},
+		{name: "always finance", limits: atMost(MeanReply, 25), tickets: alwaysFinance},
+		{name: "the decision and nothing else", limits: atMost(MeanReply, 60), tickets: decisionAlone},
 		// Little more than what the right actions earn with a reply without facts.
-		{name: "workflow dump", limits: most(MeanEpisode, 300), workflows: &way{dump, copyFields}},
-		{name: "case, nearest neighbour", limits: most(MeanEpisode, 50), cases: &way{replayNeighbour, nil}},
-		{name: "case, look-ups and a refusal", limits: most(HighestEpisode, 40), cases: &way{lookUps, refuse}},
+		{name: "workflow dump", limits: atMost(MeanEpisode, 300), workflows: &way{playDump, copyFields}},
+		{name: "case, nearest neighbour", limits: atMost(MeanEpisode, 50), cases: &way{replayNeighbour, nil}},
+		{name: "case, look-ups and a refusal", limits: atMost(HighestEpisode, 40), cases: &way{lookUps, writeRefusal}},
 		// Little more than the share of cases in which the hand-over is right.
-		{name: "case, look-ups and a hand-over", limits: most(MeanEpisode, 150), cases: &way{handOver, promiseTeam}},
-		{name: "case, look-ups and every team", limits: most(HighestEpisode, 20), cases: &way{tryTeams, refuse}},
-		{name: "case, records under their names", limits: most(MeanEpisode, 50), cases: &way{lookUps, stateRecords}},
+		{name: "case, look-ups and a hand-over", limits: atMost(MeanEpisode, 150), cases: &way{handOver, promiseTeam}},
+		{name: "case, look-ups and every team", limits: atMost(HighestEpisode, 20), cases: &way{tryTeams, writeRefusal}},
+		{name: "case, records under their names", limits: atMost(MeanEpisode, 50), cases: &way{lookUps, stateRecords}},
 	}
 	return append(rows, listSequences()...)
 }
@@ -225,7 +225,7 @@ func (t *tally) add(reply, earned int64, passed bool) {
 	}
 }
 
-// figures returns those of at least one episode, in thousandths.
+// figures returns the figures of at least one episode, in thousandths.
 func (t *tally) figures(replies bool) map[string]int64 {
 	n := float64(t.episodes)
 	figures := map[string]int64{MeanEpisode: toThousandths(float64(t.total) / n / score.One),

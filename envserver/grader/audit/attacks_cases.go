@@ -22,7 +22,7 @@ const (
 	// number of instances of each training case that the attacker knows.
 	caseStride   = 3
 	caseMemories = 2
-	// testSplit is that of held-out cases.
+	// testSplit is the split of held-out cases.
 	testSplit = "public-test"
 )
 
@@ -188,19 +188,19 @@ var phrases = map[string]struct{ greeting, refusal, handOver string }{
 // deskTeams are the teams that can take a case over, the one that takes most of them first.
 var deskTeams = []string{"finance", "logistics", "security", "trust", "privacy"}
 
-func greet(w *scenarios.Workflow) string {
+func writeGreeting(w *scenarios.Workflow) string {
 	return fmt.Sprintf(phrases[w.Language].greeting, w.Customer.Name)
 }
 
-func refuse(p *player) (string, []facts.Fact) {
-	return greet(p.workflow) + phrases[p.workflow.Language].refusal, nil
+func writeRefusal(p *player) (string, []facts.Fact) {
+	return writeGreeting(p.workflow) + phrases[p.workflow.Language].refusal, nil
 }
 
 // promiseTeam says that the team has taken over, and by when it answers.
 func promiseTeam(p *player) (string, []facts.Fact) {
 	w := p.workflow
 	day := expr.Locales[w.Language].Day(text.AddBusinessDays(w.Now, int(w.Policy.TeamDays)))
-	return greet(w) + fmt.Sprintf(phrases[w.Language].handOver, day),
+	return writeGreeting(w) + fmt.Sprintf(phrases[w.Language].handOver, day),
 		[]facts.Fact{{What: "team", Value: deskTeams[0]}, {What: "answer_by", Value: day}}
 }
 
@@ -208,7 +208,7 @@ func promiseTeam(p *player) (string, []facts.Fact) {
 func stateRecords(p *player) (string, []facts.Fact) {
 	locale := expr.Locales[p.workflow.Language]
 	var stated []facts.Fact
-	message := greet(p.workflow)
+	message := writeGreeting(p.workflow)
 	add := func(what, value string) {
 		if value != "" && len(stated) < facts.MaxStated {
 			stated = append(stated, facts.Fact{What: what, Value: value})

@@ -156,7 +156,7 @@ func listSequences() []attack {
 		{"P E R A", 30, 0, 13, 0}, {"O P R E A", 151, 0, 83, 0}, {"O O O O O A", 91, 0, 0, 0}, {"junk", 0, 0, 0, 0},
 	} {
 		limits := func(episode, passed int64) []Limit {
-			return append(most(MeanEpisode, episode), most(PassedShare, passed)...)
+			return append(atMost(MeanEpisode, episode), atMost(PassedShare, passed)...)
 		}
 		plan := func(p *player) []map[string]any { return p.sequence(s.name) }
 		rows = append(rows, attack{name: s.name + " with all facts", limits: limits(s.gold, s.passed),
@@ -215,8 +215,8 @@ func (p *player) team() any {
 	return "finance"
 }
 
-// dump asks what the workflow requires, looks everything up, and plays the required changes.
-func dump(p *player) []map[string]any {
+// playDump asks what the workflow requires, looks everything up, and plays the required changes.
+func playDump(p *player) []map[string]any {
 	before, after := p.questions(), []map[string]any{}
 	for _, s := range p.workflow.Steps {
 		if s.Action == desk.Refunding || s.Action == desk.Escalating {

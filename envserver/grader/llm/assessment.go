@@ -47,8 +47,8 @@ const (
 	seriousCap       = 200
 )
 
-// harm is a kind of statement that a support lead wouldn't send. Its id is that of the claim and of
-// the gate.
+// harm is a kind of statement that a support lead wouldn't send. The claim and the gate have its
+// id.
 type harm struct {
 	ID    string
 	limit int64

@@ -15,7 +15,7 @@ import (
 
 // criterion is a row of the rubric for replies to tickets.
 type criterion struct {
-	// id is that of the criterion in verdicts, of its claims, and of their template.
+	// id names the criterion in verdicts, its claims, and their template.
 	id      string
 	offered func(p *scenarios.Points) int64
 	// ask lists what the model is asked, nil if code decides alone.
@@ -150,7 +150,8 @@ func (g *grading) gradeShape(id string) (earned, of int64, missing string) {
 
 func (a *assessment) isOverlong() bool { return utf8.RuneCountInString(a.text) > text.MaxMessageRunes }
 
-// placeholders are those of templates: {{name}}, {name}, [NAME], <order id>, XXXX.
+// placeholders are what templates leave to be filled in: {{name}}, {name}, [NAME], <order id>,
+// XXXX.
 var placeholders = regexp.MustCompile(`\{\{|xxxx|____|[{<\[][a-z][^}>\]@:/]{0,39}[}>\]]`)
 
 // gradeForm requires the customer's language without placeholders, and for its second half the

@@ -27,9 +27,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 // Judge calls a model. All sessions of a process share one Judge. It is safe for concurrent use.
@@ -101,7 +101,7 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket and no workflow")
 	}
-	release, err := share.OccupyProcessor(ctx, len(c.Reply))
+	release, err := fairness.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}

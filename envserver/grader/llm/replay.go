@@ -68,8 +68,8 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	return v, nil
 }
 
-// cutStandIn splits a mixed scale into those of the model and of the judge without one, whose
-// version may differ from the current one.
+// cutStandIn splits a mixed scale into the model's scale and the scale of the judge without one,
+// whose version may differ from the current one.
 func cutStandIn(scale string) (model, standIn string, mixed bool) {
 	for _, prefix := range []string{"+facts-", "+offline-"} {
 		if at := strings.LastIndex(scale, prefix); at >= 0 {

@@ -21,9 +21,9 @@ func (j *Judge) ticket(t *scenarios.Ticket) *facts.Gold {
 	for _, a := range t.Articles {
 		texts = append(texts, a.Title, a.Body)
 	}
-	values := []string{day(t.Customer.Since), strconv.Itoa(t.SLAMinutes) + " minutes"}
+	values := []string{formatDay(t.Customer.Since), strconv.Itoa(t.SLAMinutes) + " minutes"}
 	for _, m := range t.History {
-		values = append(values, day(m.At))
+		values = append(values, formatDay(m.At))
 	}
 	for _, v := range t.Reply.AllowedValues {
 		if !slices.Contains(texts, v) {
@@ -88,4 +88,4 @@ func Records(w *scenarios.Workflow) string {
 	return string(text)
 }
 
-func day(t time.Time) string { return t.Format(time.DateOnly) }
+func formatDay(t time.Time) string { return t.Format(time.DateOnly) }

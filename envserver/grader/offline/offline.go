@@ -1,10 +1,10 @@
-// Package offline judges without a model: facts are compared exactly, and the letter isn't judged.
+// Package offline judges without a model: it compares facts exactly, and doesn't judge the letter.
 //
-// What an agent states beside its messages is compared with what the scenario requires to be told
-// (package facts). Of the message only that the values stand in it is read, and whether it may not
-// be sent for a reason that needs no grammar: it is empty, a copy, in another language, or has an
-// amount, date or id that nothing supports. There is no network, no clock and no floating point, so
-// the same bytes earn the same points on every machine.
+// It compares what an agent states beside its messages with what the scenario requires to be told
+// (package facts). In the message it looks for these values only, and for the reasons not to send it
+// that need no grammar: it is empty, a copy or in another language, or has an amount, a date or an
+// id that nothing supports. There is no network, no clock and no floating point, so the same bytes
+// earn the same points on every machine.
 package offline
 
 import (
@@ -14,8 +14,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/share"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/facts"
 )
@@ -70,7 +70,7 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket and no workflow")
 	}
-	release, err := share.OccupyProcessor(ctx, len(c.Reply))
+	release, err := fairness.OccupyProcessor(ctx, len(c.Reply))
 	if err != nil {
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
@@ -89,9 +89,9 @@ type Reading struct {
 // Read reads the reply of a case.
 func (j *Judge) Read(c grader.Case) Reading {
 	if c.Workflow != nil {
-		return read(j.workflow(c.Workflow), c.Reply, c.Stated)
+		return readMessage(j.workflow(c.Workflow), c.Reply, c.Stated)
 	}
-	return read(j.ticket(c.Ticket), c.Reply, c.Stated)
+	return readMessage(j.ticket(c.Ticket), c.Reply, c.Stated)
 }
 
 // Verdict is the verdict on the reply without a model.
@@ -105,22 +105,22 @@ func (r *Reading) Verdict() grader.Verdict {
 // Tell compares a message to a workflow's customer, and what is stated beside it, with what the
 // workflow requires to be told.
 func (j *Judge) Tell(w *scenarios.Workflow, message string, stated []facts.Fact) grader.Told {
-	return read(j.workflow(w), message, stated).Told
+	return readMessage(j.workflow(w), message, stated).Told
 }
 
 // TellTicket is Tell for a ticket.
 func (j *Judge) TellTicket(t *scenarios.Ticket, message string, stated []facts.Fact) grader.Told {
-	return read(j.ticket(t), message, stated).Told
+	return readMessage(j.ticket(t), message, stated).Told
 }
 
-// read reads a message once.
-func read(g *facts.Gold, message string, stated []facts.Fact) Reading {
+// readMessage reads a message once.
+func readMessage(g *facts.Gold, message string, stated []facts.Fact) Reading {
 	m := g.Context().NewMessage(message)
-	return Reading{grader.Told{Facts: g.Compare(stated, m), Gates: gates(g, m)}, g, m}
+	return Reading{grader.Told{Facts: g.Compare(stated, m), Gates: findGates(g, m)}, g, m}
 }
 
-// gates are the reasons why a message may not be sent.
-func gates(g *facts.Gold, m *facts.Message) (found []grader.Gate) {
+// findGates are the reasons why a message may not be sent.
+func findGates(g *facts.Gold, m *facts.Message) (found []grader.Gate) {
 	if m.IsEmpty() {
 		return []grader.Gate{{ID: "empty", Reason: "has neither words nor values"}}
 	}

@@ -20,7 +20,7 @@ import (
 // Tasks lists the scenarios, from which trainers draw data sets (ORS and OpenReward have the same
 // routes). The environment lists the scenarios of all tasks, and each task is an environment too:
 // reset(task=…, split=…, index=…) plays the scenario of /<task>/task, and reset(split=…, index=…)
-// that of /<environment>/task.
+// the scenario of /<environment>/task.
 type Tasks struct {
 	// kind is the name of the environment itself.
 	kind  string

@@ -23,7 +23,7 @@ const (
 	// collected ones, unless a namespace has more of these than its share.
 	maxTags = 64
 	// maxUncollected bounds the uncollected episodes, about ten megabytes, and maxUncollectedOfTag
-	// those of one tag.
+	// the uncollected episodes of one tag.
 	maxUncollected      = 1 << 18
 	maxUncollectedOfTag = 1 << 16
 	// collectorSilence is how long after its last request a run counts as collecting.
@@ -55,14 +55,14 @@ type tagged struct {
 	// instance identifies the tag until this process deletes it. Segment numbers count within it.
 	instance string
 	// open has the episodes since the last segment, dropped the number that exceeded a bound, and
-	// forked that of episodes that were forked.
+	// forked the number of episodes that were forked.
 	open            score.Tally
 	dropped, forked int64
 	// run is the UID of the collecting run, "" for none, and asked the time of its last request.
 	run   string
 	asked time.Time
-	// number is that of the last segment of any run. sealed is this segment, with the scores of so
-	// many episodes, until it is acknowledged.
+	// number is the number of the last segment of any run. sealed is this segment, with the scores
+	// of so many episodes, until it is acknowledged.
 	number   int64
 	sealed   *score.Segment
 	episodes int

@@ -31,11 +31,11 @@ type run struct {
 	// ended has a bit for each episode of the plan, whoever graded it.
 	ended score.Bitset
 	// holds has the shards of the plan that this server plays or asks its peers for. asked numbers
-	// the requests to peers, and turns the runners.
-	holds   map[int]hold
-	asked   int64
-	turns   int64
-	touched time.Time
+	// the requests to peers, and lastTurn is the number of the newest runner.
+	holds    map[int]hold
+	asked    int64
+	lastTurn int64
+	touched  time.Time
 	// ledgers has the shards' ledgers, and place is the run's in the queue of its share.
 	ledgers queue[*ShardLedger]
 	place   int
@@ -93,9 +93,9 @@ func (s *Ledgers) Turn(key Key) int64 {
 	if r == nil || r.plan == nil || !r.playsShard(key.Shard) {
 		return 0
 	}
-	r.turns++
+	r.lastTurn++
 	held := r.holds[key.Shard]
-	held.turn = r.turns
+	held.turn = r.lastTurn
 	r.holds[key.Shard] = held
 	return held.turn
 }
@@ -144,9 +144,9 @@ func (s *Ledgers) Plan(runID string, grant poolkey.Grant, text []byte) error {
 		ended: score.NewBitset(outline.Episodes()), holds: map[int]hold{}})
 }
 
-// addPlannedRun adds a run of a namespace with a plan, for which it forgets idle ones, those of the
-// namespace that takes most first. It returns ErrFull without room. A namespace may have half of
-// what the others leave, so that there is room for another one, whatever the others take.
+// addPlannedRun adds a run of a namespace with a plan, for which it forgets idle runs, first of the
+// namespace that takes most. It returns ErrFull without room. A namespace may have half of what the
+// others leave, so that there is room for another one, whatever the others take.
 func (s *Ledgers) addPlannedRun(id, namespace string, r *run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +228,8 @@ func (r *run) listEnded(shard int) map[int64]struct{} {
 	return ended
 }
 
-// playsShard reports whether the episodes of a shard are graded here: those of a planned run are
-// graded by the one server that has taken the shard over.
+// playsShard reports whether the episodes of a shard are graded here: a planned run's are graded by
+// the one server that has taken the shard over.
 func (r *run) playsShard(shard int) bool { return r == nil || r.plan == nil || r.holds[shard].plays }
 
 // hasEnded reports whether an episode has ended.

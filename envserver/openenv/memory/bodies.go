@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -37,10 +37,10 @@ const (
 )
 
 // NewMedium makes the budget of messages and bodies above Small.
-func NewMedium() *share.Budget { return share.NewMemory(mediumParts, mediumPart, mediumPatience) }
+func NewMedium() *fairness.Budget { return fairness.NewMemory(mediumParts, mediumPart, mediumPatience) }
 
 // NewLarge makes the budget of messages above Medium.
-func NewLarge() *share.Budget { return share.NewMemory(largeParts, Large, largePatience) }
+func NewLarge() *fairness.Budget { return fairness.NewMemory(largeParts, Large, largePatience) }
 
 const (
 	// bodyTime bounds the reading of a body, and partTime the waiting for a part of the budget.
@@ -52,7 +52,7 @@ var errTooLarge = errors.New("too large")
 
 // LimitBodies reads the body of each POST within the budget before next answers the request. A
 // request whose body can't be read is answered here. Bodies of other requests are not read.
-func LimitBodies(budget *share.Budget, clientOf func(*http.Request) string, next http.Handler) http.Handler {
+func LimitBodies(budget *fairness.Budget, clientOf func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if r.Method != http.MethodPost && r.ContentLength != 0 {
@@ -91,7 +91,7 @@ func WithoutBody(w http.ResponseWriter, r *http.Request) *http.Request {
 
 // readBody reads a body. The caller releases the part of the budget that it takes, also after an
 // error.
-func readBody(budget *share.Budget, clientOf func(*http.Request) string, interrupt func(),
+func readBody(budget *fairness.Budget, clientOf func(*http.Request) string, interrupt func(),
 	r *http.Request) (body []byte, release func(), err error) {
 	release = func() {}
 	if r.ContentLength > protocol.MaxBody {
@@ -116,10 +116,10 @@ func writeBodyError(w http.ResponseWriter, err error) {
 	case errors.Is(err, errTooLarge):
 		protocol.WriteDetail(w, http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("the body is larger than %d bytes", protocol.MaxBody))
-	case errors.Is(err, share.ErrInterrupted):
+	case errors.Is(err, fairness.ErrInterrupted):
 		protocol.WriteDetail(w, http.StatusRequestTimeout,
 			"the body arrived too slowly while others waited: send it again, faster or in smaller parts")
-	case errors.Is(err, share.ErrNoPart): // not 503, which says that the server is full
+	case errors.Is(err, fairness.ErrNoPart): // not 503, which says that the server is full
 		w.Header().Set("Retry-After", "1")
 		protocol.WriteDetail(w, http.StatusTooManyRequests, fmt.Sprintf(
 			"too many bodies of more than %d bytes are being read: try again, with fewer at a time", Small))

@@ -27,10 +27,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/openenv/slots"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -113,8 +113,8 @@ type Mesh struct {
 	transport *http.Transport
 	errors    *log.Logger // of net/http
 	relays    *semaphore.Weighted
-	relayedOf *share.Budget // the relays by client
-	relaying  sync.Map      // the peer that a session is relayed to, by the session's id
+	relayedOf *fairness.Budget // the relays by client
+	relaying  sync.Map         // the peer that a session is relayed to, by the session's id
 
 	forwarded *prometheus.CounterVec
 	relayed   prometheus.Gauge
@@ -142,7 +142,7 @@ func New(c *Config, host Host) (*Mesh, error) {
 	m := &Mesh{
 		Config: *c, host: host, secret: secret, dialer: &net.Dialer{Timeout: c.addSlack(peerDialTimeout)},
 		errors: slog.NewLogLogger(host.Log.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
-		relayedOf: share.NewBudget(maxRelays, maxRelays/2),
+		relayedOf: fairness.NewBudget(maxRelays, maxRelays/2),
 	}
 	m.token = m.tokenOf(c.Self)
 	m.proof = m.deriveText("proof", "", sha256.Size)

@@ -67,7 +67,7 @@ func (m *Mesh) refreshPeers(ctx context.Context, maxAge time.Duration) {
 	addresses, err := m.Lookup(ctx)
 	m.looked = time.Now()
 	if err != nil {
-		m.host.Log.Warn("Looking up the peers failed: using those of the last lookup", "error", err)
+		m.host.Log.Warn("Looking up the peers failed: using the peers of the last lookup", "error", err)
 		return
 	}
 	m.byToken = make(map[string]string, len(addresses))

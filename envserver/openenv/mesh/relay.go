@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/share"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // forwardSocket forwards the handshake of a WebSocket and relays both directions.
 func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
-	giveBack, ok := m.relayedOf.TryTake(share.ClientAt(m.HostOf(r)))
+	giveBack, ok := m.relayedOf.TryTake(fairness.ClientAt(m.HostOf(r)))
 	if !ok {
 		return m.refuseRelay(w, t)
 	}

@@ -1,10 +1,10 @@
 // Package ors serves the session routes of the Open Reward Standard, so that the clients of
-// OpenReward and TRL's OpenRewardSpec play on the server. The protocol is that of the package
-// openreward 0.1.167 (openreward/environments/server.py and openreward/api/_session).
+// OpenReward and TRL's OpenRewardSpec play on the server. The protocol is what the package
+// openreward 0.1.167 speaks (openreward/environments/server.py and openreward/api/_session).
 //
 // A session is opened by POST /create_session, POST /create begins its episode, POST /<env>/call
 // plays a tool, and POST /ping keeps it alive. The header X-Session-ID names it. The lists of tasks
-// are those of package documents.
+// come from package documents.
 package ors
 
 import (

@@ -369,8 +369,8 @@ func (p *Player) logFailure(what string, err error) {
 }
 
 // finishEpisode records the end of an episode. It reports whether the score is withheld from the
-// client: that of an episode which was graded before, and with WithholdScores that of a planned
-// run's.
+// client: the score of an episode that was graded before, and with WithholdScores a planned run's
+// scores.
 func (p *Player) finishEpisode(f *episode.Final) (withheld bool) {
 	p.playing, p.log = false, actionLog{}
 	f.Forked = p.forked

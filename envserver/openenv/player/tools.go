@@ -27,8 +27,8 @@ var reservedTools = []string{"reset", "step", "state", "close"}
 type Tools struct {
 	Offered []episode.Tool
 	byName  map[string]*episode.Tool
-	// Listed has the descriptors of tools/list, described those of a list_tools step, which name
-	// the schema differently.
+	// Listed has the descriptors of tools/list, described the descriptors of a list_tools step,
+	// which name the schema differently.
 	Listed, described json.RawMessage
 }
 

@@ -96,7 +96,7 @@ func (a *Agent) Lowered() int {
 // Rehearse plays two turns of a made-up episode as a run does: with the same instructions, tools or
 // schema, parameters and a result between the two. So an endpoint that can't continue a
 // conversation is known before anything counts. The turn has the environment, the task and the
-// schema of the run. The error is as that of Act. It reports false for an agent that is no model.
+// schema of the run. It returns errors as Act does. It reports false for an agent that is no model.
 func (a *Agent) Rehearse(ctx context.Context, turn Turn) (Rehearsal, bool, error) {
 	m, is := a.endpoint.(*model)
 	if !is {

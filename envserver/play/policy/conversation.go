@@ -41,7 +41,7 @@ type exchange struct {
 	// note is a comment on the form of the answer.
 	note, result string
 	// received is the model's message as it came, without what can't be sent again; nil if nothing
-	// can. Its content is that of the message, unless said replaces it.
+	// can. Its content is the message's, unless said replaces it.
 	received map[string]any
 	// weight is the size of received.
 	weight int

@@ -18,8 +18,8 @@ type Dialogue struct {
 	talk           conversation
 }
 
-// NewDialogue returns the dialogue of an episode that begins with an observation. The schema is
-// that of the environment's actions. If own is set, it replaces the description of the job in the
+// NewDialogue returns the dialogue of an episode that begins with an observation. The schema
+// describes the environment's actions. If own is set, it replaces the description of the job in the
 // instructions, as OpenAIConfig.SystemPrompt does.
 func NewDialogue(own, environment, task string, schema, observation json.RawMessage) (*Dialogue, error) {
 	known, err := toolsOf(schema)

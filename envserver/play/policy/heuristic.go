@@ -274,7 +274,7 @@ func splitWords(text string) string {
 }
 
 // chooseByWords returns the value for which most words of the text speak, the first of several, or
-// the default. The text is that of splitWords.
+// the default. The text comes from splitWords.
 func chooseByWords(decision, text, otherwise string) string {
 	best, most := otherwise, 0
 	for _, rule := range rules()[decision] {

@@ -31,7 +31,7 @@ func NewMeter(c Config, o Options) (*Meter, error) {
 	return &Meter{model: m}, err
 }
 
-// Measure returns the policy that is measured: it acts as those of the factory do.
+// Measure returns the policy that is measured: it acts as the factory's policies do.
 func (m *Meter) Measure(of Factory) Factory {
 	return func(planned score.PlannedEpisode) (Policy, error) {
 		inner, err := of(planned)

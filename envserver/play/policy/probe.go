@@ -42,7 +42,7 @@ const (
 // Probe finds out what a model's endpoint can do: by a rehearsal in the agent's own mode, the first
 // request in mode JSON and once more with the same seed, a request for log-probabilities, and the
 // list of models. Found is called with each ability as soon as it is known: a slow model takes
-// minutes for all. The error is that of the rehearsal. An agent that is no model has none.
+// minutes for all. The error comes from the rehearsal. An agent that is no model has none.
 func (a *Agent) Probe(ctx context.Context, turn Turn, found func(Ability)) error {
 	m, is := a.endpoint.(*model)
 	if !is {

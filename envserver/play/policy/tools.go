@@ -30,8 +30,8 @@ type parameter struct {
 	enum []string
 	// maxLength is in characters, 0 if unbounded.
 	maxLength int
-	// members are those of the objects that a list contains, all of which they have; nil for other
-	// kinds.
+	// members are the members of the objects that a list contains; each object has all of them.
+	// They are nil for other kinds.
 	members []parameter
 	// details are for the instructions, because several tools have the argument.
 	details string
@@ -91,7 +91,7 @@ var errNoActions = errors.New("the pool's action schema lists no values of " + a
 
 // toolsOf makes a tool of each value of action_type. Its arguments are the fields that the schema's
 // rules for this value don't force to be null. If one field is left and is an object, they are the
-// object's own fields, or those of them that the rules or the description name.
+// object's own fields, or the ones that the rules or the description name.
 func toolsOf(schema json.RawMessage) ([]tool, error) {
 	var root node
 	if err := json.Unmarshal(schema, &root); err != nil {

@@ -42,8 +42,8 @@ type Episode struct {
 	IDKey string `json:"id_key,omitempty"`
 
 	Turns []Turn `json:"turns"`
-	// Attempts is how often the episode was begun, and Tokens are those of all attempts, nil if
-	// they are unknown.
+	// Attempts is how often the episode was begun, and Tokens are the tokens of all attempts, nil
+	// if they are unknown.
 	Attempts   int           `json:"attempts"`
 	Tokens     *score.Tokens `json:"tokens,omitempty"`
 	DurationMS int64         `json:"duration_ms"`

@@ -32,7 +32,7 @@ const (
 )
 
 // choosePod finds the shard's server, and opens the first session and the ledger there. The order
-// is that of rendezvous hashing: shards spread evenly over the pool, a shard that is played again
+// comes from rendezvous hashing: shards spread evenly over the pool, a shard that is played again
 // starts with the same server, and a change of the pool moves few shards.
 //
 // It waits without a bound of its own while servers are full or draining, or while the pool has

@@ -281,7 +281,7 @@ func newShard(cfg Config, pod string) *shard {
 
 // shuffleJobs orders jobs by the ids that agents receive, which follow from their seeds. In the
 // plan's order an agent could count the episodes to find out which one it plays, and the episodes
-// that have ended would be those of the first categories, so that their score said nothing of the
+// that have ended would belong to the first categories, so that their score said nothing of the
 // others.
 func shuffleJobs(jobs []job, idKey string) {
 	ids := make(map[int64]string, len(jobs))
@@ -383,7 +383,7 @@ func (s *shard) prepareAgent(ctx context.Context) error {
 }
 
 // rehearseAgent plays a made-up episode with the agent before the plan's first one. Its tokens
-// aren't counted: those of a run are the sum of its episodes'. It returns only ErrAgentRefused:
+// aren't counted: a run's tokens are the sum of its episodes'. It returns only ErrAgentRefused:
 // after any other failure the episodes tell whether the agent can play.
 func (s *shard) rehearseAgent(ctx context.Context) error {
 	if s.Rehearse == nil || s.Shard != 0 {

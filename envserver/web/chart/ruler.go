@@ -23,7 +23,7 @@ type Mark struct{ Kind, Name, Figure string }
 
 // Ruler draws the figures of several runs and thresholds on one axis from 0 to 1.
 type Ruler struct {
-	// Name is that of the measure, and Low and High are the interval of the mark of the run.
+	// Name is the name of the measure, and Low and High are the interval of the mark of the run.
 	Name, Low, High string
 	Marks           []Mark
 }

@@ -56,7 +56,7 @@ type field struct {
 	MaxLength int
 	// textual means that a text is allowed besides a number.
 	textual bool
-	// Members are those of the objects in a list, which has at most Rows.
+	// Members are the members of the objects in a list, which has at most Rows.
 	Members []field
 	Rows    int
 }

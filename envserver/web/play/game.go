@@ -73,7 +73,7 @@ const (
 	stepTime = 3 * time.Minute
 )
 
-// newGame opens a session and begins an episode. The context is that of the visitor's request.
+// newGame opens a session and begins an episode. It uses the context of the visitor's request.
 func newGame(r *http.Request, token string, target Target, o options) (*game, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), beginTime)
 	defer cancel()
@@ -200,8 +200,8 @@ func (g *game) review(ctx context.Context) {
 	g.gold = &shown
 }
 
-// fail keeps the reason why an action was not played. All errors but those of the action itself end
-// the session.
+// fail keeps the reason why an action was not played. Every error ends the session, except an error
+// of the action itself.
 func (g *game) fail(err error, form url.Values) {
 	refused, ok := errors.AsType[*client.ServerError](err)
 	ending := []string{protocol.CodeCapacity, protocol.CodeFactory, protocol.CodeSession}

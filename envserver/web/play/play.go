@@ -45,7 +45,7 @@ func (s Server) close() {
 type Target struct {
 	// ID names the target in URLs, Name to people, who also read the Note.
 	ID, Name, Note string
-	// Open returns the target's server. Token is that of the visitor, "" without a login.
+	// Open returns the target's server. Token is the visitor's, "" without a login.
 	Open func(r *http.Request, token string) (Server, error)
 	// Review replays an ended episode beside its gold. It is nil where players mustn't learn that.
 	Review func(ctx context.Context, e record.Episode) (transcript.Transcript, error)
@@ -53,7 +53,7 @@ type Target struct {
 
 // Config configures a playground. Path, Targets and Layout are required.
 type Config struct {
-	// Base is the path below which static files are served, and Path that of the playground.
+	// Base is the path below which static files are served, and Path is the path of the playground.
 	Base, Path string
 	Targets    func(r *http.Request) ([]Target, error)
 	// Layout returns the page around the data of a template.

@@ -82,7 +82,7 @@ func (r *Review) evidence(spec *scenarios.ReplySpec, criterion int, e *grader.Ev
 	r.Rows[criterion].Evidence, r.Rows[criterion].Why = e, ""
 }
 
-// newFactRow is the row of a fact by its name in the vocabulary, or else that of the scenario.
+// newFactRow is the row of a fact by its name in the vocabulary, or else by the scenario's.
 func newFactRow(slot, what, gold string) Row {
 	row := Row{Depth: 2, Criterion: inWords(what), Gold: gold}
 	if name, known := facts.Find(what); known {

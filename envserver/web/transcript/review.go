@@ -30,14 +30,14 @@ type Review struct {
 	Totals []Total
 	// Harm are a model's answers to the claims about harm, by what they claim.
 	Harm []Answer
-	// Good is a good reply, "" if there is none. Language is that of the customer.
+	// Good is a good reply, "" if there is none. Language is the customer's language.
 	Good, Language string
 	// Earned are the milli-points of the reply. It is set only for a recorded verdict.
 	Earned int64
 	// Other is a recorded verdict of an unknown form, decoded, otherwise nil.
 	Other any
 
-	// name is that of a ticket among several.
+	// name is the name of a ticket among several.
 	name   string
 	losses []loss
 	// counts is what the ticket adds to the sum of the episode, in micro-points.
@@ -62,7 +62,8 @@ type Row struct {
 	// Mark is the sentence of the agent on which the criterion rests, nil if there is none.
 	Mark *Mark
 
-	// texts are those of which the agent's sentence has one, so that it is found without a quote.
+	// texts are looked for in the agent's sentence, which contains one of them, if there is no
+	// quote.
 	texts []string
 }
 

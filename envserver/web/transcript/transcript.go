@@ -56,7 +56,7 @@ type Step struct {
 	// Reward is paid by the step, and Total is the sum of the rewards up to it.
 	Reward, Total float64
 	Items         []Item
-	// Language is that of the ticket or the case, as a BCP-47 tag, "" if it is unknown.
+	// Language is the language of the ticket or the case, as a BCP-47 tag, "" if it is unknown.
 	Language string
 	// Marks are the sentences of the agent's message on which the grade rests, in their order.
 	Marks []*Mark

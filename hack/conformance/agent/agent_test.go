@@ -29,7 +29,7 @@ func settings(t *testing.T) (url, key string) {
 	t.Helper()
 	url, key = os.Getenv("CONFORMANCE_LITELLM_URL"), os.Getenv("LITELLM_MASTER_KEY")
 	if url == "" || key == "" {
-		t.Fatal("no proxy is running: start this test with hack/conformance/litellm.sh agent")
+		t.Fatal("no proxy is running: start this test with make conformance CONFORMANCEFLAGS='--suites agent'")
 	}
 	return url, key
 }

@@ -22,7 +22,7 @@ func settings(t *testing.T) (url, key string) {
 	t.Helper()
 	url, key = os.Getenv("CONFORMANCE_LITELLM_URL"), os.Getenv("LITELLM_MASTER_KEY")
 	if url == "" || key == "" {
-		t.Fatal("no proxy is running: start this test with hack/conformance/litellm.sh judge")
+		t.Fatal("no proxy is running: start this test with make conformance CONFORMANCEFLAGS='--suites judge'")
 	}
 	return url, key
 }

@@ -50,7 +50,7 @@ func openAzure(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 }
 
 // locateAccount is the address of the variables, changed by the URL's parameters. A token is part
-// of an address, so that it is only sent to that of the variables.
+// of an address, so that it is only sent to the address in the variables.
 func locateAccount(q url.Values) (azureblob.ServiceURLOptions, error) {
 	ours := azureblob.ServiceURLOptions{AccountName: firstVariable("AZURE_STORAGE_ACCOUNT"),
 		StorageDomain: locateDomain(), Protocol: "https"}

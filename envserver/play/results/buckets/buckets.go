@@ -1,10 +1,10 @@
 // Package buckets opens result stores in the buckets of S3, Google Cloud Storage and Azure. Its
 // drivers make up much of a program, so only programs that store or read episodes import it.
 //
-// A URL may be that of a stranger, and the variables of a runner those of a run's author. So the
-// clients are made of the parameters and variables that are named here, and of the identity that a
-// cloud gives to a pod or machine. They read no shared configuration file, no profile and no
-// credential that names further files, and run no helper program.
+// A URL may come from a stranger, and a runner's variables from a run's author. So the clients are
+// made of the parameters and variables that are named here, and of the identity that a cloud gives
+// to a pod or machine. They read no shared configuration file, no profile and no credential that
+// names further files, and run no helper program.
 package buckets
 
 import (

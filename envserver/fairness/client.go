@@ -1,7 +1,7 @@
-// Package share bounds what one client occupies of a server that many share: connections, memory
+// Package fairness bounds what one client occupies of a server that many share: connections, memory
 // and processors. A client may take everything while nobody else needs it. Once something is used
 // up, the client that has most of it is the first to lose some.
-package share
+package fairness
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package share
+package fairness
 
 import (
 	"context"
@@ -8,27 +8,27 @@ import (
 
 // TakeTurns lets the connections of a listener take turns on the processors. One whose next bytes
 // are there already would keep its processor for 10 ms, and a thousand of them all others waiting.
-func TakeTurns(l net.Listener) net.Listener { return turns{l} }
+func TakeTurns(l net.Listener) net.Listener { return fairListener{l} }
 
-type turns struct{ net.Listener }
+type fairListener struct{ net.Listener }
 
 // Accept implements net.Listener.
-func (l turns) Accept() (net.Conn, error) {
+func (l fairListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		return &turn{TCPConn: tcp}, nil
+		return &fairConn{TCPConn: tcp}, nil
 	}
 	return conn, err
 }
 
-type turn struct {
+type fairConn struct {
 	*net.TCPConn
 	// full reports whether the last read filled its buffer, so that the next one needn't wait.
 	full bool
 }
 
 // Read lets others have the processor first, unless it has to wait itself.
-func (c *turn) Read(b []byte) (int, error) {
+func (c *fairConn) Read(b []byte) (int, error) {
 	if c.full {
 		runtime.Gosched()
 	}
@@ -37,8 +37,8 @@ func (c *turn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// NewProcessors makes the budget of readings that occupy a processor for long: half of the
-// processors, and one for a client.
+// NewProcessors returns a budget for texts that take long to read. All clients together may occupy
+// half of the processors with them, and each client one.
 func NewProcessors() *Budget { return NewBudget(max(int64(runtime.GOMAXPROCS(0))/2, 1), 1) }
 
 // longReading is the length of a text, in bytes, from which reading it counts as long. It takes

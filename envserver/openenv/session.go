@@ -47,7 +47,8 @@ type session struct {
 	// unbegun belongs to the registry.
 	used, begun atomic.Bool
 	unbegun     *list.Element
-	// pinged is true for a session that its client keeps alive by pings. calls are its tools' calls.
+	// pinged is true for a session that its client keeps alive by pings. calls are its tools'
+	// calls.
 	pinged atomic.Bool
 	calls  ors.Calls
 	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.

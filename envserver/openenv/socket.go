@@ -36,8 +36,8 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// refusalTimeout is how long a refused connection stays open for the client's first message. A client
-// that finds the socket closed never reads the reason.
+// refusalTimeout is how long a refused connection stays open for the client's first message. A
+// client that finds the socket closed never reads the reason.
 const refusalTimeout = 5 * time.Second
 
 // secondReaderAfter is how long an answer may take before another goroutine continues reading.

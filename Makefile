@@ -144,7 +144,7 @@ lint-deep: ## Run all of golangci-lint's linters in .golangci.yaml (built from i
 learn: ## Train a small policy on a server's rewards for LEARNMINUTES (default 10) and draw its curve: see examples/learn.
 	@mkdir -p bin
 	go build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/csenv
-	@python="$$(go run ./hack/python learn examples/learn/requirements.txt)"; \
+	@python="$$(python3 hack/python.py learn examples/learn/requirements.txt)"; \
 	"$$python" examples/learn/learn.py --minutes $(LEARNMINUTES) $(LEARNFLAGS)
 
 ##@ Slow tests
@@ -182,7 +182,7 @@ test-docs: ## Check the links of the documentation, and run the commands of READ
 
 .PHONY: docs
 docs: ## Build the site of docs/ into dist/site, without a link that leads nowhere.
-	@python="$$(go run ./hack/python site hack/site/requirements.txt)"; NO_MKDOCS_2_WARNING=1 "$$python" -m mkdocs build --strict --quiet
+	@python="$$(python3 hack/python.py site hack/site/requirements.txt)"; NO_MKDOCS_2_WARNING=1 "$$python" -m mkdocs build --strict --quiet
 	@echo "dist/site/index.html is written"
 
 .PHONY: test-chart

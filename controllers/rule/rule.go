@@ -14,8 +14,8 @@ type Rule[P Pass, S any] struct {
 	Stage  Stage  // in which it is asked
 	When   string // it holds, in words
 	// Advice says what a user can do, "" for nothing. The list of conditions in the documentation
-	// shows it. It ends the message, with the pass's names in the places of words in capitals, unless
-	// the finding has an advice of its own.
+	// shows it. It ends the message, with the pass's names in the places of words in capitals,
+	// unless the finding has an advice of its own.
 	Advice string
 	Check  func(P) Finding
 	Event  string // the type of the event when the reason is new, "" for none

@@ -9,6 +9,16 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
+const (
+	// ledgerGrace is how long a drained server waits for runners to fetch the last ledgers.
+	ledgerGrace = 15 * time.Second
+	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect
+	// rollouts.
+	rolloutGrace = time.Minute
+	// collectGrace is how long a closed server waits for that if its drain timed out.
+	collectGrace = 10 * time.Second
+)
+
 // Drain refuses new sessions and waits until the running ones have ended and their ledgers and
 // rollouts have been fetched, or the grace for that is over. If the context ends first, it returns
 // the context's error. In the second half of the time that it has, it ends sessions between two

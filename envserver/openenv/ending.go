@@ -2,11 +2,16 @@ package openenv
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
+
+// deadPeerAfter bounds the time without any frame, not even a pong. It is minutes because a
+// trainer's event loop blocks while its model generates. TCP's keepalive detects lost hosts sooner.
+const deadPeerAfter = 10 * time.Minute
 
 // ending is why a session ends.
 type ending int

@@ -2,13 +2,10 @@ package openenv
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
-
-	"github.com/gorilla/websocket"
 
 	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/memory"
@@ -93,27 +90,4 @@ func (s *Server) freeFrame(f frame) {
 	if f.buf != nil {
 		s.buffers.put(f.buf)
 	}
-}
-
-// drainConnection reads until the peer answers the close frame or closeTimeout is over. Closing a
-// socket with unread bytes would reset it, and the peer might not receive the close frame.
-func drainConnection(conn *websocket.Conn) {
-	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
-	for {
-		if _, _, err := conn.NextReader(); err != nil {
-			return
-		}
-	}
-}
-
-// writeClose sends a close frame and ignores errors.
-func writeClose(conn *websocket.Conn, code int, reason string) {
-	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason),
-		time.Now().Add(closeTimeout))
-}
-
-// isClosed reports whether the peer closed the WebSocket, rather than lost it.
-func isClosed(err error) bool {
-	closed, ok := errors.AsType[*websocket.CloseError](err)
-	return ok && closed.Code != websocket.CloseAbnormalClosure
 }

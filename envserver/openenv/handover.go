@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
@@ -145,4 +146,42 @@ func (s *session) awaitClient() {
 	s.socket, s.lostAt, s.awaited = nil, time.Now(), returnTime
 	s.mu.Unlock()
 	s.prepareAttach()
+}
+
+// sendAway closes the socket of a session, which continues when its client connects again.
+func (s *Server) sendAway(ctx context.Context, id string) error {
+	ss := s.sessions.findSession(id)
+	if ss == nil {
+		return errors.New("unknown session")
+	}
+	moves := semaphore.NewWeighted(1)
+	if err := ss.takeAnswered(ctx, moves); err != nil {
+		return err
+	}
+	defer func() { <-ss.turn }()
+	socket := ss.attachedSocket()
+	if socket == nil || !socket.stopAnswering() {
+		return nil
+	}
+	ss.awaitClient()
+	s.spawn(func() { socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id)) }) // its client may not read
+	return nil
+}
+
+// takeEpisode begins a session with an episode that a peer hands over.
+func (s *Server) takeEpisode(ctx context.Context, client, checkpoint string) (id string, err error) {
+	ss, err := s.openSession(ctx, newID(s.mesh.SessionPrefix()), client)
+	if err != nil {
+		return "", err
+	}
+	var restored player.Reply
+	if err = ss.runOperation(ctx, func(p *player.Player) { restored = p.Restore(ctx, checkpoint) }); err == nil {
+		err = restored.Err
+	}
+	if err != nil {
+		ss.end(endClosed, "")
+		return "", err
+	}
+	ss.awaitClient()
+	return ss.id, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -36,6 +37,17 @@ func (l *memoryListener) Close() error { return nil }
 
 // Addr is the address of both ends.
 func (l *memoryListener) Addr() net.Addr { return memoryAddr("memory") }
+
+// listenMemory serves the handler within the process until the server is closed.
+func (s *Server) listenMemory() *memoryListener {
+	l := &memoryListener{conns: make(chan net.Conn), ended: s.ctx.Done()}
+	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: refusalTimeout}
+	s.spawn(func() {
+		_ = server.Serve(l) // it ends with the server
+		_ = server.Close()
+	})
+	return l
+}
 
 func (l *memoryListener) connect(ctx context.Context, visitor string) (net.Conn, error) {
 	near, far := net.Pipe()

@@ -30,7 +30,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	var body protocol.Receipts
 	// Counting before decoding keeps a million empty texts from being stored.
-	if countValues(text) > protocol.MaxReceipts+9 || json.Unmarshal(text, &body) != nil ||
+	if protocol.CountValues(text) > protocol.MaxReceipts+9 || json.Unmarshal(text, &body) != nil ||
 		len(body.Receipts) > protocol.MaxReceipts || !body.Used.Valid() {
 		protocol.WriteDetail(w, http.StatusUnprocessableEntity,
 			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, protocol.MaxReceipts))

@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/websocket"
 
-	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/env/object"
-	"github.com/csenv/csenv/envserver/fairness"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
@@ -27,23 +24,6 @@ func (s *Server) answerRPC(ctx context.Context, out *bytes.Buffer, raw []byte, o
 		result, fault = rpcCall{server: s, own: own, client: client, params: r.Params}.run(ctx, r.Method)
 	}
 	protocol.WriteRPC(out, r.ID, result, fault)
-}
-
-type rpcCall struct {
-	server *Server
-	own    *session
-	client string
-	params jsontext.Value
-}
-
-// rpcParams are the params of all methods.
-type rpcParams struct {
-	name, arguments, sessionID, n, checkpoint jsontext.Value
-}
-
-// namesSession reports whether there is a session_id other than null and "".
-func (p rpcParams) namesSession() bool {
-	return protocol.IsGiven(p.sessionID) && string(p.sessionID) != `""`
 }
 
 func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCError) {
@@ -82,23 +62,6 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 			"session/fork, session/checkpoint and session/restore need no initialize; other MCP methods do", method)}
 }
 
-func invalidParams(message string) *protocol.RPCError {
-	return &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: message}
-}
-
-// session returns the session that the params name, or else the socket's own, nil for none.
-func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
-	if !p.namesSession() {
-		return c.own, nil
-	}
-	id, ok := protocol.ReadText(p.sessionID)
-	ss := c.server.sessions.findSession(id)
-	if !ok || ss == nil {
-		return nil, invalidParams("unknown session_id: begin a session with openenv/session/create")
-	}
-	return ss, nil
-}
-
 // callTool plays a tool in a session, or in an environment that is dropped afterwards.
 func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCError) {
 	name, ok := protocol.ReadText(p.name)
@@ -129,54 +92,6 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCE
 	return result, nil
 }
 
-// playOn plays on a session, or without one on an environment that is dropped afterwards.
-func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Context, p *player.Player)) error {
-	if ss == nil {
-		release, err := s.takeStateless(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
-		p, err := s.players.New(nil)
-		if err == nil {
-			f(ctx, p)
-		}
-		return err
-	}
-	ctx, cancel := ss.withSession(ctx)
-	defer cancel()
-	ss.noteUse()
-	defer ss.restartIdle()
-	return ss.runOperation(ctx, func(p *player.Player) { f(ctx, p) })
-}
-
-// takeStateless takes a place among the requests without a session. One client gets at most half.
-// The error is a busyError.
-func (s *Server) takeStateless(ctx context.Context) (release func(), err error) {
-	if err := s.sessions.slots.Closed(); err != nil {
-		return nil, busyError(err.Error() + ": try again to reach another one")
-	}
-	release, ok := s.stateless.TryTake(fairness.ClientIn(ctx))
-	if !ok {
-		return nil, busyError(fmt.Sprintf("%d requests are being answered, or %d of this client: try again, or open a "+
-			"session at /ws", maxStateless, maxStateless/2))
-	}
-	return release, nil
-}
-
-// toolFault is the error of a tool call.
-func toolFault(err error) *protocol.RPCError {
-	fault := &protocol.RPCError{Code: protocol.RPCInternal, Message: err.Error()}
-	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		fault = invalidParams("Invalid arguments: " + protocol.JoinMessages(invalid.Items))
-		fault.Data = map[string]any{"errors": invalid.Items}
-	}
-	if wire, ok := errors.AsType[protocol.Error](err); ok {
-		fault.Message = wire.Message
-	}
-	return fault
-}
-
 func (c rpcCall) createSession(ctx context.Context) (any, *protocol.RPCError) {
 	if c.own != nil {
 		return map[string]any{"session_id": c.own.id}, nil
@@ -186,18 +101,6 @@ func (c rpcCall) createSession(ctx context.Context) (any, *protocol.RPCError) {
 		return nil, openFault(c.server.openError(err))
 	}
 	return map[string]any{"session_id": ss.id}, nil
-}
-
-// openFault is the JSON-RPC form of a refusal.
-func openFault(e *protocol.Error) *protocol.RPCError {
-	data := map[string]any{}
-	if e.FactoryName != "" {
-		data["factory_name"] = e.FactoryName
-	}
-	if e.MaxSessions != nil {
-		data["active_sessions"], data["max_sessions"] = *e.ActiveSessions, *e.MaxSessions
-	}
-	return &protocol.RPCError{Code: protocol.RPCServer, Message: e.Error(), Data: data}
 }
 
 func (c rpcCall) closeSession(p rpcParams) (any, *protocol.RPCError) {

@@ -1,7 +1,6 @@
 package openenv
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -75,7 +74,7 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		m.delete(w, r)
 		return
 	}
-	if countValues(protocol.BodyOf(r)) > maxMCPValues {
+	if protocol.CountValues(protocol.BodyOf(r)) > maxMCPValues {
 		protocol.WriteDetail(w, http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("a request has at most %d JSON values", maxMCPValues))
 		return
@@ -90,11 +89,6 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{},
 		origin{r.URL.Query(), m.server.clientOf(r)})))
-}
-
-// countValues returns an upper bound of the number of values in a JSON text.
-func countValues(text []byte) int {
-	return 1 + bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
 }
 
 // delete ends an MCP session.

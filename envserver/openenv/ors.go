@@ -3,16 +3,11 @@ package openenv
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/ors"
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
-
-// pingTimeout ends a session of an OpenReward client, which has no connection of its own, this long
-// after its last ping. The client sends one every 10 seconds; the official server waits as long.
-const pingTimeout = 15 * time.Minute
 
 // orsHost opens and finds sessions for the routes of package ors.
 type orsHost struct{ *Server }

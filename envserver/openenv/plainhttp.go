@@ -12,11 +12,6 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
-// busyError is the error of a request without a session that can't be answered now.
-type busyError string
-
-func (e busyError) Error() string { return string(e) }
-
 func (s *Server) serveReset(w http.ResponseWriter, r *http.Request) {
 	body, ok := protocol.ReadObject(w, r, protocol.OptionalBody)
 	if !ok {

@@ -19,6 +19,13 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/slots"
 )
 
+// unusedGrace is how long a session that nothing has used is kept when its slot is needed, and
+// unbegunGrace how long one with a socket is that has begun no episode.
+const (
+	unusedGrace  = 5 * time.Second
+	unbegunGrace = time.Minute
+)
+
 // registry holds the sessions that have a slot, of all transports.
 type registry struct {
 	slots *slots.Slots
@@ -276,3 +283,6 @@ func (p past) endReason(client string) string {
 	}
 	return ""
 }
+
+// freeSlots is the number of slots that a new session can get.
+func (r *registry) freeSlots() int { return r.slots.Capacity - r.countOccupied() }

@@ -25,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -33,7 +32,6 @@ import (
 
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/fairness"
@@ -49,28 +47,6 @@ import (
 )
 
 const (
-	// deadPeerAfter bounds the time without any frame, not even a pong. It is minutes because a
-	// trainer's event loop blocks while its model generates. TCP's keepalive detects lost hosts
-	// sooner.
-	deadPeerAfter = 10 * time.Minute
-	// refusalTimeout is how long a refused connection stays open for the client's first message. A
-	// client that finds the socket closed never reads the reason.
-	refusalTimeout = 5 * time.Second
-	// sweepInterval is the resolution of the timeouts of sessions.
-	sweepInterval = time.Second
-	// unusedTimeout ends a session that a request opened and nothing has used since. unusedGrace is
-	// how long it is kept when its slot is needed, and unbegunGrace how long one with a socket is
-	// that has begun no episode.
-	unusedTimeout = 5 * time.Minute
-	unusedGrace   = 5 * time.Second
-	unbegunGrace  = time.Minute
-	// ledgerGrace is how long a drained server waits for runners to fetch the last ledgers.
-	ledgerGrace = 15 * time.Second
-	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect
-	// rollouts.
-	rolloutGrace = time.Minute
-	// collectGrace is how long a closed server waits for that if its drain timed out.
-	collectGrace = 10 * time.Second
 	// maxRefusals bounds the refused connections that are held open, half of them of one client.
 	maxRefusals = 1024
 	// maxStateless bounds the plain HTTP requests without a session that are answered at a time.
@@ -221,7 +197,7 @@ func New(cfg Config) (*Server, error) {
 	s.memory = sync.OnceValue(s.listenMemory)
 	if s.mesh, err = mesh.New(cfg.Peers, mesh.Host{
 		Key: cfg.LedgerKey, Slots: s.sessions.slots, Free: s.sessions.freeSlots,
-		Admits: func(r *http.Request) bool { return s.sessions.hasRoom(s.clientOf(r)) }, Spawn: s.spawn, Context: s.ctx,
+		Admits: s.hasRoomFor, Spawn: s.spawn, Context: s.ctx,
 		Cut: func() { s.metrics.cut.Add(1) }, Take: s.takeEpisode, SendAway: s.sendAway,
 		GiveUp: func(key ledger.Key, plan string) (ledger.ShardState, error) {
 			return s.ledgers.GiveUp(key, plan, cfg.LedgerKey)
@@ -244,58 +220,6 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) publicKey() ed25519.PublicKey {
 	return s.cfg.LedgerKey.Public().(ed25519.PublicKey) //nolint:forcetypeassert // always is one
 }
-
-// listenMemory serves the handler within the process until the server is closed.
-func (s *Server) listenMemory() *memoryListener {
-	l := &memoryListener{conns: make(chan net.Conn), ended: s.ctx.Done()}
-	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: refusalTimeout}
-	s.spawn(func() {
-		_ = server.Serve(l) // it ends with the server
-		_ = server.Close()
-	})
-	return l
-}
-
-// sendAway closes the socket of a session, which continues when its client connects again.
-func (s *Server) sendAway(ctx context.Context, id string) error {
-	ss := s.sessions.findSession(id)
-	if ss == nil {
-		return errors.New("unknown session")
-	}
-	moves := semaphore.NewWeighted(1)
-	if err := ss.takeAnswered(ctx, moves); err != nil {
-		return err
-	}
-	defer func() { <-ss.turn }()
-	socket := ss.attachedSocket()
-	if socket == nil || !socket.stopAnswering() {
-		return nil
-	}
-	ss.awaitClient()
-	s.spawn(func() { socket.closeConnection(protocol.CloseMoved, protocol.MovedTo(id)) }) // its client may not read
-	return nil
-}
-
-// takeEpisode begins a session with an episode that a peer hands over.
-func (s *Server) takeEpisode(ctx context.Context, client, checkpoint string) (id string, err error) {
-	ss, err := s.openSession(ctx, newID(s.mesh.SessionPrefix()), client)
-	if err != nil {
-		return "", err
-	}
-	var restored player.Reply
-	if err = ss.runOperation(ctx, func(p *player.Player) { restored = p.Restore(ctx, checkpoint) }); err == nil {
-		err = restored.Err
-	}
-	if err != nil {
-		ss.end(endClosed, "")
-		return "", err
-	}
-	ss.awaitClient()
-	return ss.id, nil
-}
-
-// freeSlots is the number of slots that a new session can get.
-func (r *registry) freeSlots() int { return r.slots.Capacity - r.countOccupied() }
 
 func (cfg *Config) validate() error {
 	switch {
@@ -347,24 +271,6 @@ func (s *Server) begin(f func()) bool {
 	s.running.Add(1)
 	go f()
 	return true
-}
-
-// sweepSessions checks the timeouts and pings of all sessions in one goroutine.
-func (s *Server) sweepSessions() {
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case now := <-ticker.C:
-			for _, session := range s.sessions.listSessions() {
-				session.checkTimeouts(now)
-			}
-			s.ledgers.Expire(now)
-			s.rollouts.Expire(now)
-		}
-	}
 }
 
 // openError is the answer to a client that gets no session.

@@ -17,6 +17,17 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/slots"
 )
 
+const (
+	// sweepInterval is the resolution of the timeouts of sessions.
+	sweepInterval = time.Second
+	// unusedTimeout ends a session that a request opened and nothing has used since.
+	unusedTimeout = 5 * time.Minute
+	// pingTimeout ends a session of an OpenReward client, which has no connection of its own, this
+	// long after its last ping. The client sends one every 10 seconds; the official server waits as
+	// long.
+	pingTimeout = 15 * time.Minute
+)
+
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
 // ends with that socket. One that a request opened ends on request or when idle. One socket at a
 // time can be attached to it.
@@ -36,7 +47,8 @@ type session struct {
 	// unbegun belongs to the registry.
 	used, begun atomic.Bool
 	unbegun     *list.Element
-	// pinged is true for a session that its client keeps alive by pings. calls are its tools' calls.
+	// pinged is true for a session that its client keeps alive by pings. calls are its tools'
+	// calls.
 	pinged atomic.Bool
 	calls  ors.Calls
 	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.
@@ -304,4 +316,62 @@ func (s *session) preventOperations() bool {
 // isBusy reports whether an operation runs or a message waits.
 func (s *session) isBusy(socket *socket) bool {
 	return len(s.turn) > 0 || socket != nil && socket.isAnswering()
+}
+
+// playOn plays on a session, or without one on an environment that is dropped afterwards.
+func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Context, p *player.Player)) error {
+	if ss == nil {
+		release, err := s.takeStateless(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		p, err := s.players.New(nil)
+		if err == nil {
+			f(ctx, p)
+		}
+		return err
+	}
+	ctx, cancel := ss.withSession(ctx)
+	defer cancel()
+	ss.noteUse()
+	defer ss.restartIdle()
+	return ss.runOperation(ctx, func(p *player.Player) { f(ctx, p) })
+}
+
+// busyError is the error of a request without a session that can't be answered now.
+type busyError string
+
+func (e busyError) Error() string { return string(e) }
+
+// takeStateless takes a place among the requests without a session. One client gets at most half.
+// The error is a busyError.
+func (s *Server) takeStateless(ctx context.Context) (release func(), err error) {
+	if err := s.sessions.slots.Closed(); err != nil {
+		return nil, busyError(err.Error() + ": try again to reach another one")
+	}
+	release, ok := s.stateless.TryTake(fairness.ClientIn(ctx))
+	if !ok {
+		return nil, busyError(fmt.Sprintf("%d requests are being answered, or %d of this client: try again, or open a "+
+			"session at /ws", maxStateless, maxStateless/2))
+	}
+	return release, nil
+}
+
+// sweepSessions checks the timeouts and pings of all sessions in one goroutine.
+func (s *Server) sweepSessions() {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case now := <-ticker.C:
+			for _, session := range s.sessions.listSessions() {
+				session.checkTimeouts(now)
+			}
+			s.ledgers.Expire(now)
+			s.rollouts.Expire(now)
+		}
+	}
 }

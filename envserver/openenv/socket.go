@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -34,6 +35,10 @@ const (
 	closeTimeout = 5 * time.Second
 	writeTimeout = 2 * time.Minute
 )
+
+// refusalTimeout is how long a refused connection stays open for the client's first message. A
+// client that finds the socket closed never reads the reason.
+const refusalTimeout = 5 * time.Second
 
 // secondReaderAfter is how long an answer may take before another goroutine continues reading.
 const secondReaderAfter = 20 * time.Millisecond
@@ -424,4 +429,48 @@ func (s *socket) isAnswering() bool {
 
 func (s *socket) pingPeer() {
 	_ = s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(closeTimeout))
+}
+
+// upgradeConnection serves the connection in a new goroutine: net/http's has a larger stack and
+// keeps the request alive.
+func (s *Server) upgradeConnection(w http.ResponseWriter, r *http.Request, c call) {
+	c.client = s.clientOf(r)
+	c.reservation = slots.FromContext(r.Context()).Move()
+	header := http.Header{}
+	if c.sessionID == "" {
+		c.freshID = newID(s.mesh.SessionPrefix())
+		header.Set(protocol.SessionHeader, c.freshID)
+	}
+	conn, err := s.upgrader.Upgrade(w, r, header)
+	if err != nil {
+		c.reservation.Release()
+		return // Upgrade has answered
+	}
+	if !s.begin(func() { s.runConnection(conn, c) }) {
+		c.reservation.Release()
+		_ = conn.Close()
+	}
+}
+
+// drainConnection reads until the peer answers the close frame or closeTimeout is over. Closing a
+// socket with unread bytes would reset it, and the peer might not receive the close frame.
+func drainConnection(conn *websocket.Conn) {
+	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	for {
+		if _, _, err := conn.NextReader(); err != nil {
+			return
+		}
+	}
+}
+
+// writeClose sends a close frame and ignores errors.
+func writeClose(conn *websocket.Conn, code int, reason string) {
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason),
+		time.Now().Add(closeTimeout))
+}
+
+// isClosed reports whether the peer closed the WebSocket, rather than lost it.
+func isClosed(err error) bool {
+	closed, ok := errors.AsType[*websocket.CloseError](err)
+	return ok && closed.Code != websocket.CloseAbnormalClosure
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-	"github.com/csenv/csenv/envserver/openenv/slots"
 )
 
 // serveWS serves /ws.
@@ -19,27 +18,6 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.upgradeConnection(w, r, call{dialect: openEnv{s}, sessionID: protocol.SessionIDOf(r)})
-}
-
-// upgradeConnection serves the connection in a new goroutine: net/http's has a larger stack and
-// keeps the request alive.
-func (s *Server) upgradeConnection(w http.ResponseWriter, r *http.Request, c call) {
-	c.client = s.clientOf(r)
-	c.reservation = slots.FromContext(r.Context()).Move()
-	header := http.Header{}
-	if c.sessionID == "" {
-		c.freshID = newID(s.mesh.SessionPrefix())
-		header.Set(protocol.SessionHeader, c.freshID)
-	}
-	conn, err := s.upgrader.Upgrade(w, r, header)
-	if err != nil {
-		c.reservation.Release()
-		return // Upgrade has answered
-	}
-	if !s.begin(func() { s.runConnection(conn, c) }) {
-		c.reservation.Release()
-		_ = conn.Close()
-	}
 }
 
 // openEnv is the dialect of /ws: reset, step, state, mcp and close.

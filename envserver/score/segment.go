@@ -53,8 +53,8 @@ func ParseCollectRequest(query url.Values) (CollectRequest, error) {
 	case !ValidTag(c.Tag):
 		return c, fmt.Errorf("tag %.128q is not NAME or NAMESPACE/NAME of an EvaluationRun", c.Tag)
 	case c.Run == "" || len(c.Run) > maxRunUID || len(c.Instance) > maxRunUID:
-		return c, fmt.Errorf("run is the UID of an EvaluationRun, and instance the instance of a segment, of at most %d "+
-			"bytes each", maxRunUID)
+		return c, fmt.Errorf("run is the UID of an EvaluationRun, and instance the instance of a segment, of at most "+
+			"%d bytes each", maxRunUID)
 	}
 	return c, nil
 }

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +31,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/testkit/process"
-	"github.com/csenv/csenv/hack/venv"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -243,12 +243,15 @@ func exportedFile() (string, error) {
 // upstreamPython returns the interpreter of the official server's environment, and creates the
 // environment if necessary.
 func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
-	maker := venv.Maker{Command: "python3", Progress: progress, Run: venv.RunCommand}
-	folder, err := maker.Environment(ctx, "bench", filepath.Join(upstreamFolder, "requirements.txt"))
+	cmd := exec.CommandContext(ctx, "python3", "hack/python.py", "bench",
+		filepath.Join(upstreamFolder, "requirements.txt"))
+	cmd.Stderr = progress
+	path, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("making the official server's Python environment: %w", err)
+		return "", fmt.Errorf("making the official server's Python environment (run this from the checkout's root): %w",
+			err)
 	}
-	return filepath.Join(folder, "bin", "python"), nil
+	return strings.TrimSpace(string(path)), nil
 }
 
 // startTimeout is long enough for Python on a busy machine.

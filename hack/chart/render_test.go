@@ -1,5 +1,5 @@
-// Package chart tests the Helm chart with Helm's library. It is a module of its own, because Helm has
-// many dependencies. `go tool helm` runs Helm.
+// Package chart tests the Helm chart with Helm's library. It is a module of its own, because Helm
+// has many dependencies. `go tool helm` runs Helm.
 package chart
 
 import (

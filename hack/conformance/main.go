@@ -25,7 +25,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/hack/shipped"
-	"github.com/csenv/csenv/hack/venv"
 )
 
 const (
@@ -46,7 +45,7 @@ func exitCode(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, venv.ErrOffline):
+	case errors.Is(err, errOffline):
 		fmt.Fprintln(stderr, "error:", err)
 		fmt.Fprintln(stderr, "No suite was run. Set a package index that can be reached (PIP_INDEX_URL, "+
 			"PIP_PROXY or pip's configuration), and run the command again.")
@@ -143,8 +142,7 @@ func runSuites(ctx context.Context, o options, stdout io.Writer) error {
 		return fmt.Errorf("making a folder for this run: %w", err)
 	}
 	defer os.RemoveAll(work)
-	r := &runner{options: o, work: work, stdout: stdout, python: venv.Maker{Command: o.python, Progress: stdout,
-		Run: venv.RunCommand}}
+	r := &runner{options: o, work: work, stdout: stdout}
 	environments, err := r.environments(ctx)
 	if err != nil {
 		return err
@@ -220,7 +218,6 @@ type runner struct {
 
 	work   string
 	stdout io.Writer
-	python venv.Maker
 }
 
 func (r *runner) progressf(format string, args ...any) {
@@ -242,18 +239,42 @@ func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 			}
 			continue
 		}
-		home, maker := cmp.Or(s.home, s.name), r.python
-		maker.NoDeps = s.complete
-		if maker.Command = r.interpreter(ctx, s.python); maker.Command == "" {
+		home, interpreter := cmp.Or(s.home, s.name), r.interpreter(ctx, s.python)
+		if interpreter == "" {
 			continue
 		}
-		environment, err := maker.Environment(ctx, home, filepath.Join(folder, home, "requirements.txt"))
+		environment, err := r.environment(ctx, interpreter, home, filepath.Join(folder, home, "requirements.txt"), s.complete)
 		if err != nil {
 			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", s.name, err)
 		}
 		made[s.name] = environment
 	}
 	return made, nil
+}
+
+// errOffline means that packages are missing and the package index can't be reached.
+var errOffline = errors.New("the Python package index can't be reached")
+
+// environment returns the folder of the Python environment with the packages of a list, which
+// hack/python.py makes. Of a complete list it installs nothing else.
+func (r *runner) environment(ctx context.Context, interpreter, name, requirements string, complete bool) (string, error) {
+	const offline = 3 // the script's exit status
+	args := []string{"hack/python.py", name, requirements}
+	if complete {
+		args = append(args, "--no-deps")
+	}
+	cmd := exec.CommandContext(ctx, interpreter, args...)
+	cmd.Stderr = r.stdout
+	path, err := cmd.Output()
+	if err != nil && cmd.ProcessState.ExitCode() == offline {
+		return "", errOffline
+	}
+	return filepath.Dir(filepath.Dir(strings.TrimSpace(string(path)))), err
+}
+
+// runCommand runs a command and returns what it printed.
+func runCommand(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return exec.CommandContext(ctx, name, args...).CombinedOutput()
 }
 
 // wants reports whether the suite is selected.
@@ -282,13 +303,13 @@ func (r *runner) build(ctx context.Context) error {
 	if err := os.Mkdir(r.programs(), 0o750); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	if output, err := venv.RunCommand(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o",
+	if output, err := runCommand(ctx, "go", append([]string{"build", "-trimpath", "-tags", shipped.Tags, "-o",
 		r.programs()}, wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
 	}
 	if r.wants("openenv") {
 		r.progressf("building the image")
-		if output, err := venv.RunCommand(ctx, "go", "run", "./hack/cluster", "image", r.image()); err != nil {
+		if output, err := runCommand(ctx, "go", "run", "./hack/cluster", "image", r.image()); err != nil {
 			return fmt.Errorf("building the image: %w\n%s", err, output)
 		}
 	}
@@ -297,7 +318,7 @@ func (r *runner) build(ctx context.Context) error {
 	}
 	r.progressf("building versitygw (a minute or two, once)")
 	// This program is a separate module, because it has more dependencies than all of csenv.
-	if output, err := venv.RunCommand(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, "s3"), "build",
+	if output, err := runCommand(ctx, "env", "GOWORK=off", "go", "-C", filepath.Join(folder, "s3"), "build",
 		"-trimpath", "-o", r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
 		return fmt.Errorf("building versitygw: %w\n%s", err, output)
 	}
@@ -334,9 +355,11 @@ func needsPython(condition string) error {
 func (r *runner) typedClient(ctx context.Context, s suite, environments map[string]string, servers *servers) error {
 	installed := filepath.Join(r.work, "typed-client")
 	for _, sources := range []string{"./python", "./python/openenv-customer-support-env"} {
-		interpreter := filepath.Join(environments[s.name], "bin", "python")
-		if err := r.python.Install(ctx, interpreter, sources, installed); err != nil {
-			return err
+		// The build tools are among the environment's packages, so it needs no index.
+		if output, err := runCommand(ctx, filepath.Join(environments[s.name], "bin", "python"), "-m", "pip", "install",
+			"--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index", "--target",
+			installed, sources); err != nil {
+			return fmt.Errorf("installing %s: %w\n%s", sources, err, output)
 		}
 	}
 	s.variables = []string{"PYTHONPATH=" + installed, "CONFORMANCE_IMAGE=" + r.image()}

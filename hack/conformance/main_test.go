@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/poolkey"
-	"github.com/csenv/csenv/hack/venv"
 )
 
 func TestExitCode(t *testing.T) {
@@ -20,7 +19,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		"all is well": {nil, 0},
 		"failed":      {errors.New("not conforming: mcp"), exitFailed},
-		"offline":     {fmt.Errorf("making the Python environment: %w", venv.ErrOffline), exitOffline},
+		"offline":     {fmt.Errorf("making the Python environment: %w", errOffline), exitOffline},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/csenv/csenv/hack/venv"
 )
 
 // recipes is the folder of the recipes for trainers.
@@ -58,9 +56,8 @@ func (r *runner) trainerEnvironments(ctx context.Context, made map[string]string
 		}
 		// The lists are complete. One names packages that don't admit each other's versions, though
 		// the parts that are used work together.
-		maker := venv.Maker{Command: interpreter, NoDeps: true, Progress: r.stdout, Run: venv.RunCommand}
-		environment, err := maker.Environment(ctx, s.environment(),
-			filepath.Join(recipes, "requirements-"+s.name+".txt"))
+		environment, err := r.environment(ctx, interpreter, s.environment(),
+			filepath.Join(recipes, "requirements-"+s.name+".txt"), true)
 		if err != nil {
 			return fmt.Errorf("making the Python environment of the recipes %s: %w", strings.Join(s.recipes, ", "), err)
 		}
@@ -76,7 +73,7 @@ func (r *runner) interpreter(ctx context.Context, condition string) string {
 	}
 	for _, name := range []string{r.options.python, "python3.12", "python3.13", "python3.14"} {
 		program := "import sys; sys.exit(not sys.version_info " + condition + ")"
-		if _, err := venv.RunCommand(ctx, name, "-c", program); err == nil {
+		if _, err := runCommand(ctx, name, "-c", program); err == nil {
 			return name
 		}
 	}

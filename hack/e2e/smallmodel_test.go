@@ -11,8 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
-	"github.com/csenv/csenv/hack/venv"
 )
 
 var _ = Describe("A small language model on this machine", Ordered, func() {
@@ -40,10 +38,11 @@ var _ = Describe("A small language model on this machine", Ordered, func() {
 func serveSmallModel(ctx SpecContext) string {
 	GinkgoHelper()
 	folder := filepath.Join("..", "conformance", "model")
-	environment, err := venv.Maker{Command: "python3", NoDeps: true, Progress: GinkgoWriter, Run: venv.RunCommand}.Environment(ctx,
-		"model", filepath.Join(folder, "requirements.txt"))
+	environment := exec.CommandContext(ctx, "python3", "../python.py", "model", filepath.Join(folder, "requirements.txt"), "--no-deps")
+	environment.Stderr = GinkgoWriter
+	python, err := environment.Output()
 	Expect(err).NotTo(HaveOccurred())
-	server := exec.Command(filepath.Join(environment, "bin", "python"), filepath.Join(folder, "serve.py"), hereAddress(ctx)) //nolint:noctx // it outlives the context
+	server := exec.Command(strings.TrimSpace(string(python)), filepath.Join(folder, "serve.py"), hereAddress(ctx)) //nolint:noctx // it outlives the context
 	server.Stderr = GinkgoWriter
 	out, err := server.StdoutPipe()
 	Expect(err).NotTo(HaveOccurred())

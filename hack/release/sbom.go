@@ -26,7 +26,7 @@ func (r *release) writeSBOM(name, file string) error {
 	if err != nil {
 		return err
 	}
-	// The number and the time depend on what is described, so that the same program has the same SBOM.
+	// Number and time depend on what is described, so that the same program has the same SBOM.
 	bom.SerialNumber = uuid.NewSHA1(uuid.NameSpaceURL, []byte(name+" "+sum)).URN()
 	bom.Metadata.Timestamp = r.created.Format(time.RFC3339)
 	var text bytes.Buffer

@@ -157,7 +157,8 @@ func (p directPlan) bind(function string, reference *ast.ReferenceInfo, args []d
 	return nil
 }
 
-// planLogical is a disjunction or conjunction of two: decided is the value that one of them decides.
+// planLogical is a disjunction or conjunction of two: decided is the value that one of them
+// decides.
 func planLogical(args []direct, decided types.Bool) direct {
 	return func(vals Values) ref.Val {
 		for _, arg := range args {

@@ -286,8 +286,8 @@ func (r *packReader) manifest(data []byte) (info Info, salt string) {
 		salt = string(m.Salt)
 	}
 	if n := len(m.Salt); n > 0 && (n < minSalt || n > maxSalt) {
-		r.errs = append(r.errs, m.Pos.Errorf("salt has %d bytes: it needs %d to %d, random ones, such as the output of "+
-			"`openssl rand -hex 16`", n, minSalt, maxSalt))
+		r.errs = append(r.errs, m.Pos.Errorf("salt has %d bytes: it needs %d to %d, random ones, such as the output "+
+			"of `openssl rand -hex 16`", n, minSalt, maxSalt))
 	} else if m.Name == "" || m.Version < 1 {
 		r.errs = append(r.errs, m.Pos.Errorf("a pack has a name and a version of at least 1"))
 	}

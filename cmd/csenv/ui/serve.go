@@ -108,8 +108,8 @@ func forHosts(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// serveBelow serves a site, whose paths begin with /, below a path: it writes that path in front of the
-// paths of pages. Requests may have it, or a proxy may have removed it.
+// serveBelow serves a site, whose paths begin with /, below a path: it writes that path in front of
+// the paths of pages. Requests may have it, or a proxy may have removed it.
 func serveBelow(base string, site http.Handler) (http.Handler, error) {
 	base = strings.TrimSuffix(base, "/")
 	if base == "" {

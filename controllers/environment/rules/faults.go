@@ -59,8 +59,8 @@ var faults = slices.Concat([]Rule{
 			if failure == "" {
 				return rule.Finding{}
 			}
-			return quoteFinding("The changed scenario packs aren't rolled out. Servers continue with the packs that they "+
-				"have loaded, but new servers can't start.", nameObjects(p.Env, failure))
+			return quoteFinding("The changed scenario packs aren't rolled out. Servers continue with the packs that "+
+				"they have loaded, but new servers can't start.", nameObjects(p.Env, failure))
 		}},
 }, serverFaults, []Rule{
 	{Reason: v1alpha1.ReasonLedgerKeyUnreadable, Stage: Degraded, State: isTrue, Event: warning,
@@ -82,8 +82,8 @@ var faults = slices.Concat([]Rule{
 			if server == "" {
 				return rule.Finding{}
 			}
-			return quoteFinding(fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions and "+
-				"tries the judge again every minute.", server), why)
+			return quoteFinding(fmt.Sprintf("The judge of server %s can't grade, so the server accepts no sessions "+
+				"and tries the judge again every minute.", server), why)
 		}},
 	{Reason: v1alpha1.ReasonServersUnreachable, Stage: Degraded, State: isTrue, Event: warning,
 		When:   "servers are ready but don't answer the operator",

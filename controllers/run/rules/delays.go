@@ -238,7 +238,8 @@ func (p *pass) isIdle() bool {
 
 // findWaiting is what idle runners wait for.
 func (p *pass) findWaiting(what string) rule.Finding {
-	return newAdvisedFinding(p.describeProgress() + " " + what + " They wait until activeDeadlineSeconds, if that is set.")
+	return newAdvisedFinding(p.describeProgress() + " " + what +
+		" They wait until activeDeadlineSeconds, if that is set.")
 }
 
 func checkCapacity(p *pass) rule.Finding {

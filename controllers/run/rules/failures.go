@@ -137,9 +137,9 @@ func checkLost(p *pass) rule.Finding {
 	if !p.isIncomplete() || p.mayPlayAgain() {
 		return rule.Finding{}
 	}
-	return newFinding(fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods were "+
-		"removed before they were read. retries.shardBackoffLimit doesn't allow them to be played again.", p.s.Run.Name,
-		p.d.Tally.Missing(p.d.Status.Shards.Total)))
+	return newFinding(fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods "+
+		"were removed before they were read. retries.shardBackoffLimit doesn't allow them to be played again.",
+		p.s.Run.Name, p.d.Tally.Missing(p.d.Status.Shards.Total)))
 }
 
 // awaitSummaries is for the pods of a complete Job.

@@ -115,8 +115,8 @@ func checkRefused(p *pass) rule.Finding {
 	if refused == nil {
 		return rule.Finding{}
 	}
-	f := newFinding(describeRefusedSummary(*refused) + " retries.shardBackoffLimit doesn't allow its shard to be played " +
-		"again. Shards counted before stay in the figures.")
+	f := newFinding(describeRefusedSummary(*refused) + " retries.shardBackoffLimit doesn't allow its shard to be " +
+		"played again. Shards counted before stay in the figures.")
 	if refused.Reason == tally.RefusedMalformed {
 		f.Advice = "See the pod's log, then " + evaluation.HowToResume(p.s.Run)
 	}
@@ -149,8 +149,8 @@ func checkTrainers(p *pass) rule.Finding {
 func checkChanged(p *pass) rule.Finding {
 	pool := evaluation.PoolOf(p.s.Run).Name
 	if what, began, now := p.s.FindChange(); what != "" && p.s.Report != nil {
-		return newFinding(fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different graders "+
-			"are never mixed.", what, pool, began, now))
+		return newFinding(fmt.Sprintf("The %s of pool %s changed from %s to %s during the run. Scores of different "+
+			"graders are never mixed.", what, pool, began, now))
 	}
 	switch {
 	case errors.Is(p.planErr, errPlanDiffers):
@@ -169,8 +169,8 @@ func describeGrader(refused []tally.Refusal, pool string) rule.Finding {
 	if i < 0 {
 		return rule.Finding{}
 	}
-	return newFinding(fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. Scores of "+
-		"different graders are never mixed.", refused[i].Pod.Name, pool, refused[i].Err))
+	return newFinding(fmt.Sprintf("Server %s of pool %s grades differently from the pool when the run began: %v. "+
+		"Scores of different graders are never mixed.", refused[i].Pod.Name, pool, refused[i].Err))
 }
 
 func checkDeadline(p *pass) rule.Finding {

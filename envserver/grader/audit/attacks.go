@@ -93,7 +93,8 @@ func listAttacks() []attack {
 		{name: "case, look-ups and a refusal", limits: atMost(HighestEpisode, 40), cases: &way{lookUps, writeRefusal}},
 		// Little more than the share of cases in which the hand-over is right.
 		{name: "case, look-ups and a hand-over", limits: atMost(MeanEpisode, 150), cases: &way{handOver, promiseTeam}},
-		{name: "case, look-ups and every team", limits: atMost(HighestEpisode, 20), cases: &way{tryTeams, writeRefusal}},
+		{name: "case, look-ups and every team", limits: atMost(HighestEpisode, 20),
+			cases: &way{tryTeams, writeRefusal}},
 		{name: "case, records under their names", limits: atMost(MeanEpisode, 50), cases: &way{lookUps, stateRecords}},
 	}
 	return append(rows, listSequences()...)

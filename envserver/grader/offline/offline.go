@@ -1,10 +1,10 @@
 // Package offline judges without a model: it compares facts exactly, and doesn't judge the letter.
 //
 // It compares what an agent states beside its messages with what the scenario requires to be told
-// (package facts). In the message it looks for these values only, and for the reasons not to send it
-// that need no grammar: it is empty, a copy or in another language, or has an amount, a date or an
-// id that nothing supports. There is no network, no clock and no floating point, so the same bytes
-// earn the same points on every machine.
+// (package facts). In the message it looks for these values only, and for the reasons not to send
+// it that need no grammar: it is empty, a copy or in another language, or has an amount, a date or
+// an id that nothing supports. There is no network, no clock and no floating point, so the same
+// bytes earn the same points on every machine.
 package offline
 
 import (

@@ -29,7 +29,7 @@ func NewTranscriptCommand() *cobra.Command {
 	from.Add(cmd)
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, e, err := findEpisode(cmd.Context(), &from, args[0], args[1])
+		run, e, err := findEpisode(cmd.Context(), &from, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -40,6 +40,7 @@ func NewTranscriptCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		e.Run = run.Name
 		return PrintTranscript(cmd.Context(), cmd.OutOrStdout(), catalog, e)
 	}
 	return cmd

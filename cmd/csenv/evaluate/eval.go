@@ -454,18 +454,22 @@ func (e *evalCommand) newJudge(cmd *cobra.Command, pool *v1alpha1.CustomerSuppor
 	}
 	if model, ok := replies.(interface{ Try(context.Context) error }); ok {
 		if err := model.Try(cmd.Context()); err != nil {
-			return nil, fmt.Errorf("nothing was played: %w%s", err, adviceOn(err))
+			return nil, fmt.Errorf("nothing was played: %w%s", err, adviceOn(err, envvars.JudgeKey))
 		}
 	}
 	return replies, nil
 }
 
-// adviceOn is what to do about an endpoint's error, after a semicolon.
-func adviceOn(err error) string {
-	if e, ok := errors.AsType[*endpoint.Error](err); ok {
-		return "; " + e.Advice()
+// adviceOn is what to do about an endpoint's error, after a semicolon. The variable has its key.
+func adviceOn(err error, variable string) string {
+	e, ok := errors.AsType[*endpoint.Error](err)
+	switch {
+	case !ok:
+		return ""
+	case e.Class == endpoint.Unauthorised:
+		return "; set the right key in " + variable
 	}
-	return ""
+	return "; " + e.Advice()
 }
 
 // setAgent builds the agent and tries its endpoint. That of a dry run knows the right answers.
@@ -499,7 +503,7 @@ func (e *evalCommand) setAgent(ctx context.Context, run *v1alpha1.EvaluationRun,
 		}
 	}
 	if err := agent.Try(ctx); err != nil {
-		return fmt.Errorf("nothing was played, because the agent can't act: %w%s", err, adviceOn(err))
+		return fmt.Errorf("nothing was played, because the agent can't act: %w%s", err, adviceOn(err, envvars.AgentKey))
 	}
 	o.Agent, o.Rehearse, o.LeftOut = agent.Play, agent.Rehearse, agent.LeftOut
 	o.ActTimeout, e.traffic.lowered = config.ActTimeout(setting), agent.Lowered

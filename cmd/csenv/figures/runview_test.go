@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/view"
 )
 
 const secret = "the customer's words"
@@ -79,9 +79,9 @@ func TestPublicRunView(t *testing.T) {
 	run.Status.Baseline = &v1alpha1.BaselineResult{Name: "other", Message: secret}
 	run.Status.Results = "s3://" + secret
 	for _, public := range []bool{false, true} {
-		text, err := json.Marshal(NewRunView(run, ViewOptions{Public: public}))
-		if err != nil || strings.Contains(string(text), secret) == public {
-			t.Errorf("public %v: %s, %v", public, text, err)
+		if text := view.FormatYAML(NewRunView(run, ViewOptions{Public: public})); !strings.Contains(text, run.Name) ||
+			strings.Contains(text, secret) == public {
+			t.Errorf("public %v: %s", public, text)
 		}
 	}
 	if run.Status.Conditions[0].Message != secret || run.Status.Baseline.Message != secret {

@@ -68,9 +68,12 @@ func (g *game) decideOutcome(cause error) evaluation.Outcome {
 	episodes := g.run.Status.Episodes
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	if errors.Is(cause, context.Canceled) {
-		return evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
-			Message: "The score is an estimate, from the episodes that ended first in an order shuffled by " +
-				"the seed, and not comparable. " + g.describeRest()}
+		interrupted := evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted, Message: g.describeRest()}
+		if g.run.Status.Score != nil {
+			interrupted.Message = "The score is an estimate, from the episodes that ended first in an order shuffled " +
+				"by the seed, and not comparable. " + interrupted.Message
+		}
+		return interrupted
 	}
 	outcome, ended := evaluation.DecideOutcome(g.run, g.run.Status, evaluation.Counted{
 		Episodes: episodes.Total, Complete: cause == nil && g.isDone(), Why: evaluation.AllCounted, Mute: g.sums.Mute,

@@ -143,10 +143,14 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) (runs 
 	}
 	store := s.chosen()
 	if store == "" {
-		if runs, err = s.findInCluster(ctx, selector, names); err != nil {
-			return nil, fmt.Errorf("%w (--results reads stored runs; %s has none)", err, StoreOfEval())
+		runs, err = s.findInCluster(ctx, selector, names)
+		switch {
+		case err != nil && s.Asked():
+			err = fmt.Errorf("%w (--results reads stored runs)", err)
+		case err != nil:
+			err = fmt.Errorf("%w (--results reads stored runs; %s has none)", err, StoreOfEval())
 		}
-		return runs, nil
+		return runs, err
 	}
 	s.say(store)
 	chosen, err := labels.Parse(selector)

@@ -163,8 +163,13 @@ func (r *remote) postRequest(ctx context.Context, body []byte, answer *Response)
 	}
 	*answer = Response{}
 	if err := json.Unmarshal(data, answer); err != nil || answer.Action == nil {
+		fault := errNoAnswer
+		if member, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && member.Field != "" {
+			fault = fmt.Errorf("the policy's answer has the %s in %q, not of type %s: see docs/agents.md", member.Value,
+				member.Field, member.Type)
+		}
 		return &endpoint.Error{Class: endpoint.Unparsable, URL: endpoint.WithoutSecrets(r.service.BaseURL),
-			Err: errNoAnswer}
+			Err: fault}
 	}
 	return nil
 }

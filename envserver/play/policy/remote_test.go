@@ -183,6 +183,22 @@ func TestUnreachablePolicies(t *testing.T) {
 	}
 }
 
+// An answer whose member has another type is described by that member.
+func TestMistypedAnswers(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"action": {}, "usage": {"prompt_tokens": 5.5}}`: `the number 5.5 in "usage.prompt_tokens"`,
+		`{"action": {}, "said": 3}`:                       `the number in "said"`,
+		`[]`:                                              `no JSON object with a member "action"`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+		_, err := remote(t, server.URL).Act(t.Context(), turn(0, ""))
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
 func freePort(t *testing.T) int {
 	t.Helper()
 	return int(netip.MustParseAddrPort(testkit.FreeAddresses(t, 1)[0]).Port())

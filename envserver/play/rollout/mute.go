@@ -53,8 +53,18 @@ func (s *shard) noteAnswers(j job, p played) {
 		return
 	}
 	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
-		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", turns[0].Action, turns[0].Refused))
+		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", quoteAnswer(turns[0].Action), turns[0].Refused))
 	s.mu.Lock()
 	s.mute++
 	s.mu.Unlock()
+}
+
+// quoteAnswer is an answer as it was written: a text that is no action was recorded as the type of
+// one.
+func quoteAnswer(action json.RawMessage) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(action, &members) == nil && len(members) == 1 && members["action_type"] != nil {
+		return string(members["action_type"])
+	}
+	return string(action)
 }

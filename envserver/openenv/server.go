@@ -176,8 +176,8 @@ type Server struct {
 	buffers buffers
 	running sync.WaitGroup
 	// unanswered passes sockets with messages to workers that wait for one.
-	unanswered  chan *socket
-	idleWorkers atomic.Int64
+	unanswered           chan *socket
+	workers, idleWorkers atomic.Int64
 	// memory serves connections within the process from its first call on.
 	memory func() *memoryListener
 

@@ -180,24 +180,47 @@ func (s *socket) serve() {
 	s.server.running.Done()
 }
 
-// maxIdleWorkers is the number of workers that wait for a socket. Each keeps its stack.
-const maxIdleWorkers = 64
+const (
+	// maxIdleWorkers is the number of workers that wait for a socket. Each keeps its stack.
+	maxIdleWorkers = 64
+	// fewWorkers answer at a time while each answers soon. Above that, a socket waits for one up to
+	// workerWait, so that sessions don't all need a stack during a garbage collection, and steps
+	// that wait for a model hold up no others for longer.
+	fewWorkers = 256
+	workerWait = 100 * time.Millisecond
+)
 
 // answerSocket has a worker answer the socket's messages.
 func (s *Server) answerSocket(socket *socket) {
 	select {
 	case s.unanswered <- socket:
+		return
 	default:
-		if !s.spawn(func() { s.answerSockets(socket) }) {
-			socket.answerQueued() // the server is closed, and so has the socket ended
+	}
+	if s.workers.Load() >= fewWorkers {
+		select {
+		case s.unanswered <- socket:
+			return
+		case <-time.After(workerWait):
+		case <-s.ctx.Done():
 		}
+	}
+	if !s.spawn(func() { s.answerSockets(socket) }) {
+		socket.answerQueued() // the server is closed, and so has the socket ended
 	}
 }
 
 // answerSockets is a worker: it answers the messages of a socket, and then those of others.
 func (s *Server) answerSockets(socket *socket) {
+	s.workers.Add(1)
+	defer s.workers.Add(-1)
 	for {
 		socket.answerQueued()
+		select {
+		case socket = <-s.unanswered:
+			continue
+		default:
+		}
 		if s.idleWorkers.Add(1) > maxIdleWorkers {
 			s.idleWorkers.Add(-1)
 			return

@@ -151,6 +151,9 @@ type Server struct {
 	stop    context.CancelFunc
 	buffers buffers
 	running sync.WaitGroup
+	// unanswered passes sockets with messages to workers that wait for one.
+	unanswered           chan *socket
+	workers, idleWorkers atomic.Int64
 	// memory serves connections within the process from its first call on.
 	memory func() *memoryListener
 
@@ -181,7 +184,7 @@ func New(cfg Config) (*Server, error) {
 		past: newPast(), refusals: fairness.NewBudget(maxRefusals, maxRefusals/2),
 		stateless: fairness.NewBudget(maxStateless, maxStateless/2),
 		medium:    memory.NewMedium(), large: memory.NewLarge(), processors: fairness.NewProcessors(),
-		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly),
+		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly), unanswered: make(chan *socket),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)

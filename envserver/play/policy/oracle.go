@@ -15,10 +15,12 @@ import (
 	"github.com/csenv/csenv/scenarios/facts"
 )
 
-// oracle plays a script of gold actions. It repeats an action that failed by a scripted fault.
+// oracle plays a script of gold actions. It repeats an action of a workflow that failed by a
+// scripted fault.
 type oracle struct {
 	script []json.RawMessage
 	next   int
+	ticket bool
 }
 
 func newOracle(ticket bool, catalog *scenarios.Catalog, planned score.PlannedEpisode) (*oracle, error) {
@@ -30,16 +32,18 @@ func newOracle(ticket bool, catalog *scenarios.Catalog, planned score.PlannedEpi
 	if err != nil {
 		return nil, fmt.Errorf("writing the gold actions of %s: %w", planned.Scenario, err)
 	}
-	return &oracle{script: actions}, nil
+	return &oracle{script: actions, ticket: ticket}, nil
 }
 
 func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	seen, err := decodeObservation[workflowView](turn)
-	if err != nil {
-		return nil, err
-	}
-	if seen.LastResult != nil && !seen.LastResult.OK && o.next > 0 {
-		return o.script[o.next-1], nil
+	if !o.ticket && o.next > 0 {
+		seen, err := decodeObservation[workflowView](turn)
+		if err != nil {
+			return nil, err
+		}
+		if seen.LastResult != nil && !seen.LastResult.OK {
+			return o.script[o.next-1], nil
+		}
 	}
 	if o.next == len(o.script) {
 		return nil, fmt.Errorf("all gold actions of %s are played, but the episode continues", turn.Planned.Scenario)

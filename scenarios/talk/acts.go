@@ -19,22 +19,21 @@ type rule struct {
 var rules = map[Kind]rule{
 	Request:   {cues: []string{"yes", "ask", "want", "change", "no", "again", "note", "deny"}},
 	Tell:      {cues: []string{"yes", "again", "note", "correct", "tell"}},
-	Evade:     {cues: []string{"ask", "want", "no", "again", "deny"}},
+	Evade:     {cues: []string{"ask", "no", "again", "deny"}},
 	Correct:   {cues: []string{"yes", "no", "correct", "change", "again"}},
 	Rethink:   {cues: []string{"yes", "want", "no", "change", "correct", "deny", "instead"}},
 	Insist:    {cues: []string{"want", "no", "deny", "ask", "again", "insist"}},
 	Accept:    {cues: []string{"yes", "agree", "note"}, shown: []string{"yes", "agree"}},
 	Confirm:   {cues: []string{"yes", "agree", "note"}, shown: []string{"yes", "agree"}},
-	Decline:   {cues: []string{"no", "deny"}, shown: []string{"no", "deny", "instead"}},
-	Deny:      {cues: []string{"no", "deny"}, shown: []string{"no", "deny", "instead"}},
+	Decline:   {cues: []string{"no", "deny", "want"}, shown: []string{"no", "deny", "instead"}},
+	Deny:      {cues: []string{"no", "deny", "want"}, shown: []string{"no", "deny", "instead"}},
 	Complain:  {cues: []string{"feel"}},
-	Remind:    {cues: []string{"yes", "ask", "want", "note"}},
+	Remind:    {cues: []string{"yes", "ask", "note"}},
 	Exhausted: {cues: []string{"know", "no", "yes", "tell", "correct", "deny"}},
 	Close:     {cues: []string{"end", "yes", "no", "note", "deny", "know"}},
 }
 
-// yielding is the rule of giving in to a refusal, and wishing that of the wish that a customer
-// tells.
+// yielding is the rule of giving in to a refusal, and wishing that of telling a wish or an address.
 var (
 	yielding = rule{cues: []string{"yield", "agree", "yes", "no", "promise", "end", "deny"},
 		shown: []string{"yield", "agree", "yes", "deny"}}
@@ -45,7 +44,7 @@ var (
 const either = "either"
 
 // restricted are what the words do only if an act does it.
-var restricted = []string{"yes", "agree", "no", "end", "yield", "want", "promise"}
+var restricted = []string{"yes", "agree", "no", "end", "yield", "ask", "want", "promise"}
 
 // subjects are what changes and requests are about. The first one shows a request.
 var subjects = map[string][]string{desk.Refunding: {"about refund"}, desk.Crediting: {"about credit"},
@@ -55,14 +54,17 @@ var subjects = map[string][]string{desk.Refunding: {"about refund"}, desk.Credit
 	"outage": {"about plan", "about refund", "about credit"}, "email_change": {"about mail", "about address"},
 	"warranty_end": {"about warranty"}, "data_request": {"about data", "about mail"}}
 
-// isAbout reports whether an act is about a subject.
-func (a *Act) isAbout(subject string) bool { return slices.Contains(subjects[a.Topic], subject) }
+// isAbout reports whether an act is about a subject. Who thinks again weighs two remedies.
+func (a *Act) isAbout(subject string) bool {
+	return slices.Contains(subjects[a.Topic], subject) ||
+		a.Kind == Rethink && a.Topic != desk.Readdressing && (subject == "about refund" || subject == "about replacement")
+}
 
 func (a *Act) rule() rule {
 	switch {
 	case a.Kind == Accept && a.Topic == "":
 		return yielding
-	case a.Topic == AboutWish && a.Kind == Tell:
+	case a.Kind == Tell && (a.Topic == AboutWish || a.Topic == AboutAddress):
 		return wishing
 	}
 	return rules[a.Kind]
@@ -113,11 +115,15 @@ func (c *checker) maySay(i int) bool {
 	if q := c.words.cues[i]; q.does() == "end" && c.isOfRequest(&q) {
 		return true // It is what ends.
 	}
-	return slices.ContainsFunc(c.words.cues, func(q cue) bool { return q.At == c.words.cues[i].At && c.permits(q.does()) })
+	return slices.ContainsFunc(c.words.cues, func(q cue) bool { return q.At == c.words.cues[i].At && c.permits(&q) })
 }
 
 // permits reports whether an act does something, or its own words do.
-func (c *checker) permits(what string) bool { return c.shows(what) || c.template.has(what) }
+func (c *checker) permits(q *cue) bool {
+	return c.shows(q.does()) || slices.ContainsFunc(c.template.cues, func(o cue) bool {
+		return o.Name == q.Name && c.template.doc.Quote(o.At) == c.words.doc.Quote(q.At)
+	})
+}
 
 // shows reports whether an act does something.
 func (c *checker) shows(what string) bool {
@@ -160,6 +166,13 @@ func (c *checker) checkWish(a *Act) error {
 		return nil
 	case template.has(either) && !c.words.has(either):
 		return refuse(RefusedOmitted, "say clearly: %s", a.Words)
+	}
+	for _, q := range c.words.cues {
+		of := func(o *Act) bool { return o != a && o.isAbout(q.Name) }
+		if (q.Name == "about refund" || q.Name == "about replacement") && !q.denied && !template.about(q.Name, false) &&
+			!slices.ContainsFunc(c.open, of) {
+			return refuse(RefusedAct, "%q isn't wished for", c.words.doc.Quote(q.At))
+		}
 	}
 	for _, q := range template.cues {
 		switch {
@@ -223,7 +236,7 @@ func (c *checker) checkSides(sides map[int]int) error {
 // denies reports whether something is denied, but in a phrase such as "no objections".
 func (c *checker) denies() bool {
 	return slices.ContainsFunc(c.words.cues, func(q cue) bool {
-		return q.Name == "not deny" && !slices.ContainsFunc(c.words.cues, func(o cue) bool {
+		return q.Name == "not deny" && !q.feels && !slices.ContainsFunc(c.words.cues, func(o cue) bool {
 			return o.does() == "agree" && o.At.Lo <= q.At.Lo && q.At.Hi <= o.At.Hi
 		})
 	})

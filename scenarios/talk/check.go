@@ -110,7 +110,7 @@ func Check(t *Turn, words string) error {
 const lengthFactor, lengthMore = 3, 160
 
 // marks are what no customer writes: markup, links, roles and tokens of templates of chats.
-var marks = regexp.MustCompile("(?i)[<>{}\\[\\]|\\\\`~^=#*_]|https?:|www\\.|\\S/\\S*/|" +
+var marks = regexp.MustCompile("(?i)[<>{}\\[\\]|\\\\`~^=#*_]|https?:|www\\.|\\p{L}/\\S*/|" +
 	`(^|\n)\s*[-•]|\b(system|assistant|user|agent|human|customer|tool)\s*:|\p{L}\.(com|org|net|io|de|fr|es|ai)\b`)
 
 func checkForm(t *Turn, words string) error {
@@ -229,6 +229,8 @@ func (r *reading) has(what string) bool {
 // no end, and getting angry is no promise.
 func (q *cue) does() string {
 	switch name := strings.TrimPrefix(strings.TrimPrefix(q.Name, "does "), "not "); {
+	case name == "yes" && q.At.Lo > q.lo && !q.denied: // "a good one"
+		return "fill"
 	case q.denied && (name == "agree" || name == "yes" || name == "want"):
 		return "no"
 	case q.tells && name == "end":
@@ -253,8 +255,11 @@ func (r *reading) about(name string, denied bool) bool {
 func (c *checker) checkLanguage() error {
 	d := c.words.doc
 	own := d.CommonWords(func(int) bool { return true })[d.Lexicon.Language]
+	if c.words.Foreign {
+		return refuse(RefusedLanguage, "write %s", c.Language)
+	}
 	for language, n := range d.CommonWords(func(i int) bool { return !d.IsKnown(i) }) {
-		if n > own || n > 1 && 2*n > own || c.words.Foreign {
+		if n > own || n > 1 && 2*n > own {
 			return refuse(RefusedLanguage, "write %s, not %s", c.Language, language)
 		}
 	}
@@ -353,48 +358,88 @@ var (
 	nounEnd   = regexp.MustCompile(`(ung|heit|keit|schaft|tion|nis|tat)(en|s|e)?$`)
 )
 
-// The most words of a sentence that neither the language's lexicon nor the conversation has: of one
-// that shows an act, and of another one, which is a phrase of few words.
-const maxUnknown, maxUnshown, maxPhrase = 4, 1, 5
+// The most words of a sentence that neither the language's lexicon nor the conversation has, and
+// those of a phrase, such as a greeting, that shows nothing.
+const maxUnknown, maxPhrase = 4, 3
 
-// checkClear wants each sentence to show one of the acts, or to be a phrase of known words.
+// checkClear wants each sentence to show one of the acts by a value or a cue, or to be a phrase of
+// known words. Each act that complains, knows nothing or says no may have one that shows nothing but
+// a negation, or not even that, if no other sentence shows it.
 func (c *checker) checkClear() error {
-	known, values := map[string]bool{}, map[string]bool{}
+	known, left, dark := c.listKnown(), 0, 0
+	for _, a := range c.open {
+		switch a.Kind {
+		case Complain, Exhausted:
+			left, dark = left+1, dark+1
+		case Evade:
+			left, dark = left+2, dark+1
+		default:
+			if slices.Contains(a.rule().cues, "deny") {
+				left++
+			}
+		}
+	}
+	var unclear []text.Span
+	d := c.words.doc
+	for i := 0; i < len(d.Tokens); {
+		at := c.words.sentenceAt(i)
+		unknown, words, shown, denies := 0, 0, false, false
+		for ; i < at.Hi; i++ {
+			t := &d.Tokens[i]
+			if t.Kind != text.WordToken {
+				shown = shown || t.Kind != text.PunctToken || t.Text == "?"
+				continue
+			}
+			words++
+			inActs, isKnown := known[stem(t.Text)]
+			if shown = shown || inActs; len(t.Text) > 2 && !isKnown && !d.IsKnown(i) {
+				unknown++
+			}
+		}
+		answers := false
+		for _, q := range c.words.cues {
+			if q.At.Lo < at.Lo || q.At.Lo >= at.Hi {
+				continue
+			}
+			denies = denies || q.Name == "not deny"
+			mine := q.isAbout() && c.mayName(&q, true) || q.Name != "not deny" && c.shows(q.does())
+			shown, answers = shown || mine, answers || mine && !slices.Contains([]string{"yes", "note"}, q.does())
+		}
+		switch {
+		case unknown > maxUnknown, unknown > 2 && 2*unknown > words:
+			return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(at))
+		case shown:
+			if answers || strings.Contains(d.Quote(at), "?") {
+				left--
+			}
+		case words > maxPhrase || unknown > 0 || denies:
+			if unclear = append(unclear, at); !denies {
+				dark--
+			}
+		}
+	}
+	if len(unclear) > 0 && (len(unclear) > left || dark < 0) {
+		return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(unclear[len(unclear)-1]))
+	}
+	return nil
+}
+
+// listKnown lists the stems of the conversation's words, and whether they are of the acts' values.
+func (c *checker) listKnown() map[string]bool {
+	known := map[string]bool{}
 	for _, r := range append([]*reading{c.template}, c.said...) {
 		for _, t := range r.doc.Tokens {
-			known[stem(t.Text)] = true
+			known[stem(t.Text)] = false
 		}
 	}
 	for _, a := range c.open {
 		for _, v := range a.Values {
 			for _, w := range word.FindAllString(v.Values[0], -1) {
-				values[stem(text.Fold(w))] = true
+				known[stem(text.Fold(w))] = true
 			}
 		}
 	}
-	d := c.words.doc
-	for i := 0; i < len(d.Tokens); {
-		at := c.words.sentenceAt(i)
-		unknown, shown, n := []string{}, false, 0
-		for ; i < at.Hi; i++ {
-			t := &d.Tokens[i]
-			isWord := t.Kind == text.WordToken
-			if isWord {
-				n++
-			}
-			if isWord && len(t.Text) > 2 && !known[stem(t.Text)] && !d.IsKnown(i) {
-				unknown = append(unknown, t.Text)
-			}
-			shown = shown || isWord && values[stem(t.Text)] || !isWord && t.Kind != text.PunctToken || t.Text == "?" ||
-				slices.ContainsFunc(c.words.cues, func(q cue) bool {
-					return q.At.Lo == i && (q.isAbout() || c.shows(q.does()))
-				})
-		}
-		if len(unknown) > maxUnknown || !shown && (len(unknown) > maxUnshown || n > maxPhrase) {
-			return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(at))
-		}
-	}
-	return nil
+	return known
 }
 
 // sentenceAt returns the tokens of the sentence at a token.

@@ -150,8 +150,8 @@ func misspell(id string, by int) string {
 	return id[:last] + string('0'+(id[last]-'0'+byte(1+by))%10)
 }
 
-// served are the tools that may settle requests, by their kinds.
-func served(kind string) []string {
+// listRemedies are the tools that may settle a request, by its kind.
+func listRemedies(kind string) []string {
 	switch kind {
 	case "damaged", "defective", "wrong_item", "parcel", "not_found":
 		return []string{desk.Replacing, desk.Refunding, desk.Crediting}
@@ -187,7 +187,7 @@ func (c *Composition) writeTalk(out *Case, w *world, texts *scope) {
 		s.Lines[name] = s.line(name)
 	}
 	for _, r := range out.Requests {
-		s.Serves = appendNew(s.Serves, served(r.Kind))
+		s.Serves = appendNew(s.Serves, listRemedies(r.Kind))
 	}
 	for _, tool := range s.Serves {
 		if !w.chance("accepts."+tool, 4) {
@@ -245,14 +245,14 @@ func (s *script) addOrder(out *Case) {
 	says := s.c.findAnswer(orderValue).says
 	tell := s.act(talk.Tell, talk.AboutOrder, findWording(says, s.c.Language, s.Voice))
 	topic := talk.Topic{Name: talk.AboutOrder, Tell: tell, Said: said,
-		Again: !said && s.c.later() == nil && w.chance("order.again", 3)}
+		Evades: !said && s.c.later() == nil && w.chance("order.again", 3)}
 	if w.talk.order != "" {
 		s.with(orderValue, w.talk.order, func() {
 			wrong := s.act(talk.Tell, talk.AboutOrder, findWording(says, s.c.Language, s.Voice))
-			topic.Wrong = &wrong
+			topic.Mistake = &wrong
 		})
 		correct := s.lineAct(talk.Correct, talk.AboutOrder, "correct.order")
-		topic.Correct = &correct
+		topic.Correction = &correct
 	}
 	s.Topics = append(s.Topics, topic)
 }
@@ -265,7 +265,7 @@ func (s *script) addAnswers(out *Case) {
 		}
 		says := findWording(s.c.findAnswer(a.Topic).says, s.c.Language, s.Voice)
 		s.Topics = append(s.Topics, talk.Topic{Name: a.Topic, Tell: s.act(talk.Tell, a.Topic, says),
-			Again: s.w.chance(a.Topic+".again", 4)})
+			Evades: s.w.chance(a.Topic+".again", 4)})
 	}
 }
 
@@ -287,7 +287,7 @@ func (s *script) addDelivery(out *Case) {
 		})
 		first.Values = []facts.Wanted{{What: "delivered_on", Values: []string{off.Format(time.DateOnly)}}}
 		correct := s.lineAct(talk.Correct, talk.AboutDelivery, "correct.delivery_day")
-		topic.Wrong, topic.Correct = &first, &correct
+		topic.Mistake, topic.Correction = &first, &correct
 	}
 	if topic.Said {
 		out.Query += " " + first.Words
@@ -313,8 +313,8 @@ func (s *script) addWish(out *Case) {
 func (s *script) addFirst() {
 	if s.c.later() != nil {
 		topic := s.Topics[0] // A later request comes with the order's id.
-		if topic.Wrong != nil {
-			topic.Tell = *topic.Wrong
+		if topic.Mistake != nil {
+			topic.Tell = *topic.Mistake
 		}
 		s.First = append(s.First, topic.Tell)
 	}
@@ -342,7 +342,7 @@ func (s *script) addFirst() {
 func (s *script) valuesOf(t *expr.Text) (out []facts.Wanted) {
 	for e := range t.Expressions() {
 		for _, name := range e.Variables {
-			what := stated[name]
+			what := factNames[name]
 			if what == "" || slices.ContainsFunc(out, func(w facts.Wanted) bool { return w.ID == name }) {
 				continue
 			}
@@ -356,8 +356,8 @@ func (s *script) valuesOf(t *expr.Text) (out []facts.Wanted) {
 	return out
 }
 
-// stated are the names of the vocabulary of facts by the variables of texts.
-var stated = map[string]string{
+// factNames are the names of the vocabulary of facts by the variables of texts.
+var factNames = map[string]string{
 	orderValue: "reference", "tracking": "reference", "serial": "reference", "product": "property", "plan": "property",
 	"cheaper": "property", "email": "property", "carrier": "carrier", "address": "place", "price": "price",
 	"list": "price", "total": "price", "fee": "price", "duty": "price", "monthly": "price", "quantity": "count",

@@ -3,6 +3,7 @@ package facts
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/csenv/csenv/scenarios/text"
 )
@@ -88,4 +89,82 @@ func (m *Message) hasID(key string) bool {
 		}
 	}
 	return false
+}
+
+// States reports whether a value of a fact stands in the message in some usual form of its type.
+func (m *Message) States(w Wanted) bool {
+	name, known := Find(w.What)
+	return known && slices.ContainsFunc(w.Values, func(s string) bool {
+		v := m.context.read(name, s)
+		if name.Type == Text { // Its number alone, as that of a house, doesn't name it.
+			return v.key != "" && hasWords(m.words, v.key)
+		}
+		return m.has(&v)
+	})
+}
+
+// Document is the message with its tokens.
+func (m *Message) Document() *text.Document { return m.doc }
+
+// Stray returns the first value of the message that is neither one of the facts nor one of the
+// texts, as it is written, or "".
+func (m *Message) Stray(of []Wanted, texts []*Message) string {
+	known := valuesOf(m.context.readAll(of))
+	covered := m.cover(of)
+	for _, q := range m.doc.Cues() { // "un neuf" isn't nine
+		covered = append(covered, q.At)
+	}
+	for _, t := range texts {
+		known = text.AppendNew(known, t.values)
+		for _, v := range t.values {
+			if v.Kind == text.IDValue {
+				covered = append(covered, m.spansOf(v.ID)...)
+			}
+		}
+	}
+	for i, v := range m.values {
+		switch {
+		case slices.ContainsFunc(covered, func(s text.Span) bool { return s.Lo <= v.At.Lo && v.At.Hi <= s.Hi }):
+		case i >= len(m.doc.Values) && (v.Kind != text.DateValue || m.isDayOf(v, known)):
+		case !text.Contains(known, v):
+			return m.doc.Quote(v.At)
+		}
+	}
+	return ""
+}
+
+// isDayOf reports whether a weekday's name is that of one of the known days.
+func (m *Message) isDayOf(v text.Value, known []text.Value) bool {
+	weekday, ok := m.doc.Lexicon.Weekday(m.doc.Tokens[v.At.Lo].Text)
+	return ok && slices.ContainsFunc(known, func(k text.Value) bool {
+		return slices.ContainsFunc(k.Days(m.context.now), func(day time.Time) bool { return day.Weekday() == weekday })
+	})
+}
+
+// cover returns where names and ids of facts stand: their digits state no other value.
+func (m *Message) cover(of []Wanted) (spans []text.Span) {
+	for _, w := range of {
+		if name, known := Find(w.What); known && (name.Type == ID || name.Type == Text) {
+			for _, s := range w.Values {
+				spans = append(spans, m.spansOf(text.LettersAndDigits(clean(s)))...)
+			}
+		}
+	}
+	return spans
+}
+
+// spansOf returns the runs of tokens with these letters and digits.
+func (m *Message) spansOf(key string) (spans []text.Span) {
+	for i := range m.doc.Tokens {
+		run := ""
+		for k := i; k < len(m.doc.Tokens) && len(run) < len(key); k++ {
+			if run += text.LettersAndDigits(m.doc.Tokens[k].Text); run == "" {
+				break
+			}
+			if run == key {
+				spans = append(spans, text.Span{Lo: i, Hi: k + 1})
+			}
+		}
+	}
+	return spans
 }

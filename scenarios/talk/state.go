@@ -42,13 +42,12 @@ type Script struct {
 // Topic is what the customer knows about a topic.
 type Topic struct {
 	Name string
-	// Tell is the truth, and Wrong what they say first, nil if that is the truth too. Correct
-	// replaces it.
-	Tell           Act
-	Wrong, Correct *Act
-	// Again means that the customer puts the first question off.
-	Again bool
-	// Said means that the first message tells it, Wrong if there is one.
+	// Tell is the truth. Mistake, if it isn't nil, is what they say first, and Correction replaces it.
+	Tell                Act
+	Mistake, Correction *Act
+	// Evades means that the customer puts the first question off.
+	Evades bool
+	// Said means that the first message tells it, the mistake if there is one.
 	Said bool
 }
 
@@ -120,7 +119,7 @@ func (s *Script) Confirmations(e desk.Effect) []desk.Effect {
 
 // first is what is known of a topic when it was told once.
 func (t *Topic) first() known {
-	if t.Wrong != nil {
+	if t.Mistake != nil {
 		return misled
 	}
 	return told
@@ -161,7 +160,7 @@ func (s *Script) Misleads(id string) bool {
 		return false
 	}
 	i := s.find(AboutOrder)
-	return i >= 0 && s.Topics[i].Wrong != nil && s.Topics[i].Wrong.Values[0].Values[0] == id
+	return i >= 0 && s.Topics[i].Mistake != nil && s.Topics[i].Mistake.Values[0].Values[0] == id
 }
 
 // Turns is the number of answers so far.
@@ -285,13 +284,13 @@ func (a *answering) answer(topic string) {
 		return
 	case at == misled:
 		a.topics[i] = told
-		a.Acts = append(a.Acts, *t.Correct)
-	case at == unknown && t.Again:
+		a.Acts = append(a.Acts, *t.Correction)
+	case at == unknown && t.Evades:
 		a.topics[i] = evaded
 		a.say(Evade, topic, "evade")
-	case t.Wrong != nil:
+	case t.Mistake != nil:
 		a.topics[i] = misled
-		a.Acts = append(a.Acts, *t.Wrong)
+		a.Acts = append(a.Acts, *t.Mistake)
 	default:
 		a.topics[i] = told
 		a.Acts = append(a.Acts, t.Tell)
@@ -311,7 +310,7 @@ func (a *answering) correct(stated []facts.Fact) {
 			return f.What == truth.What && a.script.Context.Agree(f.What, f.Value, truth.Values[0])
 		}) {
 			a.topics[i] = told
-			a.Acts, a.News = append(a.Acts, *t.Correct), append(a.News, t.Name)
+			a.Acts, a.News = append(a.Acts, *t.Correction), append(a.News, t.Name)
 		}
 	}
 }

@@ -4,6 +4,8 @@
 package talk
 
 import (
+	"time"
+
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
 )
@@ -70,7 +72,9 @@ type Turn struct {
 	// Language is that of the case, Voice the one of its templates, and Mood one of Moods.
 	Language, Voice, Mood string
 	Acts                  []Act
-	// Said are the messages so far of both sides, oldest first.
+	// Now is the present moment, with which days are read.
+	Now time.Time
+	// Said are the messages so far of both sides, oldest first. The customer's is the first one.
 	Said []string
 	// Hidden are values that the customer must not state yet.
 	Hidden []facts.Wanted

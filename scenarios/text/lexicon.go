@@ -55,6 +55,7 @@ type Lexicon struct {
 	words      map[string]*word // by text
 	weekdays   []string         // the names of days from Monday on
 	phrases    [256][]phrase    // by their first byte
+	cues       [256][]phrase    // by their first byte
 }
 
 type word struct {
@@ -138,6 +139,7 @@ func LoadLexicon(language string) *Lexicon {
 		}
 	}
 	lex.loadWords(lines)
+	lex.loadCues(lines)
 	return lex
 }
 

@@ -121,7 +121,7 @@ func (s *state) tell(args desk.Args) result {
 		}
 	}
 	t := s.workflow.Talk
-	s.turn = &talk.Turn{Language: t.Language, Voice: t.Voice, Mood: said.Mood, Acts: said.Acts}
+	s.turn = &talk.Turn{Language: t.Language, Voice: t.Voice, Mood: said.Mood, Acts: said.Acts, Now: s.workflow.Now}
 	answer.Answer = said.Template()
 	s.said = append(s.said, message, answer.Answer)
 	return answer

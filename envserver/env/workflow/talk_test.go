@@ -101,7 +101,7 @@ func TestACustomerIsHeardBeforeTheEnd(t *testing.T) {
 func TestNeedlessMessagesCost(t *testing.T) {
 	w := findTalk(t, "return", func(w *scenarios.Workflow) bool {
 		return slices.ContainsFunc(w.Talk.Topics, func(t talk.Topic) bool {
-			return t.Name == talk.AboutOrder && t.Said && t.Wrong == nil
+			return t.Name == talk.AboutOrder && t.Said && t.Mistake == nil
 		})
 	})
 	_, kind := publicKind(t)

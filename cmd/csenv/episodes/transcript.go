@@ -92,8 +92,11 @@ func printItems(w io.Writer, items []transcript.Item) {
 			title := strings.TrimSuffix(item.Message.Role+", "+item.Message.Note(), ", ")
 			view.WriteTitledText(w, title, item.Message.Content)
 		case item.Call != nil:
-			view.WriteTitledText(w, item.Call.Action+" "+view.FormatJSON(item.Call.Payload)+" answers",
-				view.FormatYAML(item.Call.Result))
+			title := item.Call.Action + " " + view.FormatJSON(item.Call.Payload) + " answers"
+			if item.Call.Voice != "" {
+				title += " (" + item.Call.Voice + ")"
+			}
+			view.WriteTitledText(w, title, view.FormatYAML(item.Call.Result))
 		case item.Article != nil:
 			view.WriteTitledText(w, "article "+item.Article.ID+", "+item.Article.Title, item.Article.Body)
 		case item.Nothing:

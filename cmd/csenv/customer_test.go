@@ -49,7 +49,7 @@ func TestEvalWithAModelAsTheCustomer(t *testing.T) {
 	defer endpoint.Close()
 	store := t.TempDir()
 	flags := []string{"--customer", "llm", "--customer-base-url", endpoint.URL + "/v1", "--customer-model", "c-1"}
-	play := append([]string{"eval", "talk-easy", "--agent", "oracle", "--scenario", "talk-return-02", "--name", "spoken",
+	play := append([]string{"eval", "talk-medium", "--agent", "oracle", "--scenario", "talk-return-02", "--name", "spoken",
 		"--results", store, "-o", "json"}, flags...)
 	out, errs, code := csenv(t, play...)
 	var run struct {

@@ -44,12 +44,12 @@ import (
 
 // evalCommand holds the options of csenv eval.
 type evalCommand struct {
-	spec    runFlags
-	files   []string
-	packs   *[]string
-	judge   modelflags.Judge
-	talker  modelflags.Customer
-	verbose bool
+	spec     runFlags
+	files    []string
+	packs    *[]string
+	judge    modelflags.Judge
+	customer modelflags.Customer
+	verbose  bool
 	// traffic are the requests to the endpoints.
 	traffic *traffic
 	// store is the location of the episodes; fresh plays the stored ones again.
@@ -66,7 +66,7 @@ type evalCommand struct {
 
 // NewEvalCommand returns the command that plays a run on this machine.
 func NewEvalCommand() *cobra.Command {
-	e := &evalCommand{judge: modelflags.DefaultJudge(), talker: modelflags.DefaultCustomer()}
+	e := &evalCommand{judge: modelflags.DefaultJudge(), customer: modelflags.DefaultCustomer()}
 	cmd := &cobra.Command{
 		Use:       "eval [TASK...]",
 		Short:     "Play an evaluation on this machine and print its score, without a cluster",
@@ -79,7 +79,7 @@ func NewEvalCommand() *cobra.Command {
 	e.spec.add(cmd)
 	e.packs, e.output = cli.PackFlag(f), view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
 	e.judge.AddFlags(f)
-	e.talker.AddFlags(f)
+	e.customer.AddFlags(f)
 	f.StringVar(&e.store, "results", "", "`folder or URL` to store episodes in, or none; "+source.DefaultStore+" or "+
 		"$"+envvars.Results+" by default. An interrupted run is continued; a complete one is reused with this "+
 		"flag, and played again without it")
@@ -417,7 +417,7 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 // setCustomer makes a model the customer of conversations, and tries it: a wrong address or key is
 // found before anything is played.
 func (e *evalCommand) setCustomer(cmd *cobra.Command, pool *v1alpha1.CustomerSupportEnv, kind episode.Kind) error {
-	flags := e.talker
+	flags := e.customer
 	var err error
 	if cmd.Flags().Changed("customer") {
 		flags.FromEnvironment(os.LookupEnv)

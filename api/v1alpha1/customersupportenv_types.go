@@ -99,6 +99,7 @@ const (
 )
 
 // CustomerSupportEnvSpec is the desired state of a pool.
+// +kubebuilder:validation:XValidation:rule="!has(self.customer) || !has(self.customer.llm) || self.environment == 'Workflow'",message="a model can be the customer of conversations alone, which environment Workflow has: remove customer, or choose that environment"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || self.replicas == 1",message="replicas can't be combined with autoscaling, which decides the number of servers: remove replicas, or set autoscaling.minReplicas"
 type CustomerSupportEnvSpec struct {
 	// environment is the software that the pool serves: Ticket (classify, prioritise, reply,
@@ -177,6 +178,13 @@ type CustomerSupportEnvSpec struct {
 	// +kubebuilder:default={type: Offline}
 	// +optional
 	Judge Judge `json:"judge,omitzero"`
+
+	// customer is the customer of conversations, the tasks talk-*. Defaults to the template's. A
+	// change replaces the servers; if it changes type or model, runs that are being played fail with
+	// EnvironmentChanged.
+	// +kubebuilder:default={type: Template}
+	// +optional
+	Customer Customer `json:"customer,omitzero"`
 
 	// access controls who may use the pool.
 	// +kubebuilder:default={}

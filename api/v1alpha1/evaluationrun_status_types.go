@@ -152,6 +152,11 @@ type EvaluationRunStatus struct {
 	// +optional
 	Replies *RunReplies `json:"replies,omitempty"`
 
+	// customer counts what a model did as the customer in scored and failed episodes. Unset unless
+	// the pool's customer is a model.
+	// +optional
+	Customer *RunCustomer `json:"customer,omitempty"`
+
 	// baseline compares this run with spec.baselineRef, paired by scenario.
 	// +optional
 	Baseline *BaselineResult `json:"baseline,omitempty"`
@@ -327,6 +332,36 @@ type RunReplies struct {
 	Provoking Count `json:"provoking"`
 }
 
+// RunCustomer counts what a model did as the customer.
+type RunCustomer struct {
+	// answers is the number of the customer's answers.
+	// +required
+	Answers Count `json:"answers"`
+
+	// replaced is the number of answers in the words of a template, because the model worded none
+	// that holds.
+	// +required
+	Replaced Count `json:"replaced"`
+
+	// refused is the number of wordings that code refused: they left something out or added
+	// something.
+	// +required
+	Refused Count `json:"refused"`
+
+	// dropped is the number of acts that the model read into messages which don't have them.
+	// +required
+	Dropped Count `json:"dropped"`
+
+	// failed is the number of messages that the model didn't read and answers that it didn't word,
+	// because its endpoint failed.
+	// +required
+	Failed Count `json:"failed"`
+
+	// tokens are the tokens that the customer's model used, which are not among the agent's.
+	// +optional
+	Tokens *Tokens `json:"tokens,omitempty"`
+}
+
 // ErrorCount counts failed attempts of one class.
 type ErrorCount struct {
 	// class is why attempts failed: env_* or capacity (the pool), judge_* (the judge's endpoint),
@@ -402,8 +437,9 @@ type Provenance struct {
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
 
-	// graderVersion is the version of the grading rules.
-	// +kubebuilder:validation:MaxLength=64
+	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a model
+	// was the customer of conversations.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`
 

@@ -107,6 +107,7 @@ func TestPoolDefaults(t *testing.T) {
 		DrainPolicy:         v1alpha1.CutSessions,
 		RewardMode:          v1alpha1.TerminalReward,
 		Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
+		Customer:            v1alpha1.Customer{Type: v1alpha1.TemplateCustomer},
 		Access: v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.SameNamespace},
 			Play: v1alpha1.OpenPlay},
 		Service:       v1alpha1.PoolService{Type: v1alpha1.ClusterIPService},

@@ -92,6 +92,8 @@ func TestValidation(t *testing.T) {
 			"service: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}, "+
 			"networkPolicy: Unmanaged, access: {tokenSecretRef: {name: t, key: k}, allowedNamespaces: {from: "+
 			"Selector, selector: {matchLabels: {team: a}}}}}"), ""},
+		"a model as the customer": {pool("talks", "{environment: Workflow, customer: {type: LLM, llm: {baseURL: "+
+			"'https://models.example/v1', model: c-1, apiKeySecretRef: {name: models, key: api-key}}}}"), ""},
 		"a judge at Azure": {pool("azure", "{judge: {type: LLM, llm: {baseURL: "+
 			"'https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21', model: m}}}"), ""},
 		"a model of a long name at a port": {pool("port", "{judge: {type: LLM, llm: {baseURL: 'http://[::1]:8080', "+
@@ -219,6 +221,12 @@ func TestValidation(t *testing.T) {
 		"too many sessions":     {pool("bad", "{sessions: {perPod: 100001}}"), "less than or equal to 100000"},
 		"an endless drain":      {pool("bad", "{drainTimeoutSeconds: 86401}"), "less than or equal to 86400"},
 		"another reward mode":   {pool("bad", "{rewardMode: dense}"), "supported values: \"Dense\", \"Terminal\""},
+		"another customer": {pool("bad", "{environment: Workflow, customer: {type: Person}}"),
+			`supported values: "Template", "LLM"`},
+		"a customer without a model": {pool("bad", "{environment: Workflow, customer: {type: LLM}}"),
+			"llm is required if type is LLM"},
+		"a customer of tickets": {pool("bad", "{environment: Ticket, customer: {type: LLM, llm: {baseURL: "+
+			"'https://models.example/v1', model: m}}}"), "a model can be the customer of conversations alone"},
 		"another judge": {pool("bad", "{judge: {type: Oracle}}"),
 			"supported values: \"Offline\", \"LLM\""},
 		"no model": {pool("bad", "{judge: {type: LLM}}"), "llm is required if type is LLM"},

@@ -19,6 +19,9 @@ func guarded() v1alpha1.CustomerSupportEnv {
 	env.Spec.Judge = v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{
 		BaseURL:         "https://models.example/v1",
 		APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "models", Key: "judge"}}}
+	env.Spec.Customer = v1alpha1.Customer{Type: v1alpha1.LLMCustomer, LLM: &v1alpha1.LLMCustomerSpec{
+		BaseURL:         "https://models.example/v1",
+		APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "models", Key: "customer"}}}
 	return env
 }
 
@@ -74,6 +77,7 @@ func TestCheckReferences(t *testing.T) {
 		"a ConfigMap of a pack's name": {container(configVariable("held-out")), ""},
 		"the pool's token":             {container(secretVariable("tokens", "pool")), "the token of pool support"},
 		"another key of the token":     {container(secretVariable("tokens", "other")), ""},
+		"the customer's key":           {container(secretVariable("models", "customer")), "the customer's key of pool support"},
 		"the judge's key":              {container(secretVariable("models", "judge")), "the judge's key of pool support"},
 		"the runner's variables": {template(v1alpha1.PodOverrides{Env: secretVariable("models", "judge")}),
 			"spec.template.env"},

@@ -21,7 +21,9 @@ func TestAnswersInTheStatus(t *testing.T) {
 		nothing bool
 	}{
 		"nothing": {},
-		"few":     {counts: score.Counts{Answers: 100, NoAction: 4}, answers: &v1alpha1.RunAnswers{Total: 100, NoAction: 4, NoActionPercent: "4.0"}},
+		"a customer's": {counts: score.Counts{Customer: score.CustomerCounts{Answers: 9, Replaced: 2, Refused: 7, Dropped: 1,
+			Failed: 1, Tokens: score.Tokens{Prompt: 50, Completion: 4}}}},
+		"few": {counts: score.Counts{Answers: 100, NoAction: 4}, answers: &v1alpha1.RunAnswers{Total: 100, NoAction: 4, NoActionPercent: "4.0"}},
 		"some": {counts: score.Counts{Answers: 40, NoAction: 2}, answers: &v1alpha1.RunAnswers{Total: 40, NoAction: 2, NoActionPercent: "5.0"},
 			want: "2 of 40 answers of the agent (5.0 %) were no action."},
 		"all": {counts: score.Counts{Answers: 5, NoAction: 5}, answers: &v1alpha1.RunAnswers{Total: 5, NoAction: 5, NoActionPercent: "100.0"},

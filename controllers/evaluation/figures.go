@@ -63,6 +63,14 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	if unjudged := countUnjudged(f.Errors); unjudged+f.Counts.Unread > 0 {
 		status.Replies = &v1alpha1.RunReplies{NotJudged: unjudged, Provoking: f.Counts.Unread}
 	}
+	status.Customer = nil
+	if c := f.Counts.Customer; c != (score.CustomerCounts{}) {
+		status.Customer = &v1alpha1.RunCustomer{Answers: c.Answers, Replaced: c.Replaced, Refused: c.Refused,
+			Dropped: c.Dropped, Failed: c.Failed}
+		if c.Tokens != (score.Tokens{}) {
+			status.Customer.Tokens = &v1alpha1.Tokens{Prompt: c.Tokens.Prompt, Completion: c.Tokens.Completion}
+		}
+	}
 	if f.Tokens != (score.Tokens{}) {
 		status.Tokens = &v1alpha1.Tokens{Prompt: f.Tokens.Prompt, Completion: f.Tokens.Completion}
 	}
@@ -139,7 +147,14 @@ const judgeClass = "judge_"
 func ReadCounts(status *v1alpha1.EvaluationRunStatus) score.Counts {
 	answers := ptr.Deref(status.Answers, v1alpha1.RunAnswers{})
 	replies := ptr.Deref(status.Replies, v1alpha1.RunReplies{})
-	return score.Counts{Answers: answers.Total, NoAction: answers.NoAction, Unread: replies.Provoking}
+	counts := score.Counts{Answers: answers.Total, NoAction: answers.NoAction, Unread: replies.Provoking}
+	if c := status.Customer; c != nil {
+		tokens := ptr.Deref(c.Tokens, v1alpha1.Tokens{})
+		counts.Customer = score.CustomerCounts{Answers: c.Answers, Replaced: c.Replaced, Refused: c.Refused,
+			Dropped: c.Dropped, Failed: c.Failed,
+			Tokens: score.Tokens{Prompt: tokens.Prompt, Completion: tokens.Completion}}
+	}
+	return counts
 }
 
 // formatSeconds writes milliseconds as seconds.

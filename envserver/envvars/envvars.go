@@ -12,6 +12,8 @@ const (
 	RunCredential = "CSENV_RUN_CREDENTIAL" //nolint:gosec // a name, not a credential
 	// JudgeKey holds the API key of the judge's endpoint.
 	JudgeKey = "CSENV_JUDGE_API_KEY"
+	// CustomerKey holds the API key of the customer's endpoint.
+	CustomerKey = "CSENV_CUSTOMER_API_KEY"
 	// Results is the folder or URL in which csenv eval stores episodes without --results.
 	Results = "CSENV_RESULTS"
 	// Stores are the addresses of stores, separated by blanks, to which csenv may send the

@@ -54,6 +54,8 @@ type Counts struct {
 	Answers  int64 `json:"answers,omitempty"`
 	NoAction int64 `json:"noAction,omitempty"`
 	Unread   int64 `json:"unread,omitempty"`
+	// Customer counts what a model did as the customer of these episodes.
+	Customer CustomerCounts `json:"customer,omitzero"`
 }
 
 // Add adds other counts.
@@ -61,6 +63,39 @@ func (c *Counts) Add(o Counts) {
 	c.Answers += o.Answers
 	c.NoAction += o.NoAction
 	c.Unread += o.Unread
+	c.Customer.Add(o.Customer)
+}
+
+// CustomerCounts count what a model did as the customer of conversations.
+type CustomerCounts struct {
+	// Answers are the customer's answers, and Replaced those of them in a template's words, because
+	// the model worded none that holds.
+	Answers  int64 `json:"answers,omitempty"`
+	Replaced int64 `json:"replaced,omitempty"`
+	// Refused are the wordings that code refused, and Dropped the acts that the model read into
+	// messages which don't have them.
+	Refused int64 `json:"refused,omitempty"`
+	Dropped int64 `json:"dropped,omitempty"`
+	// Failed are the messages that the model didn't read and the answers that it didn't word.
+	Failed int64 `json:"failed,omitempty"`
+	// Tokens are those of the customer's model, apart from the agent's.
+	Tokens Tokens `json:"tokens,omitzero"`
+}
+
+// Add adds other counts.
+func (c *CustomerCounts) Add(o CustomerCounts) {
+	c.Answers += o.Answers
+	c.Replaced += o.Replaced
+	c.Refused += o.Refused
+	c.Dropped += o.Dropped
+	c.Failed += o.Failed
+	c.Tokens.Add(o.Tokens)
+}
+
+// valid reports whether a shard can have these counts.
+func (c CustomerCounts) valid() bool {
+	return c.Answers >= 0 && c.Answers <= maxTokens && c.Replaced >= 0 && c.Replaced <= c.Answers &&
+		min(c.Refused, c.Dropped, c.Failed) >= 0 && max(c.Refused, c.Dropped, c.Failed) <= maxTokens && c.Tokens.Valid()
 }
 
 // Tokens counts a model's input and output, as reported by its endpoint.
@@ -278,7 +313,7 @@ func (s Summary) validate() error {
 		return fmt.Errorf("%d episodes without an action", s.Mute)
 	}
 	if c := s.Counts; c.NoAction < 0 || c.NoAction > c.Answers || c.Answers > maxTokens || c.Unread < 0 ||
-		c.Unread > maxCount {
+		c.Unread > maxCount || !c.Customer.valid() {
 		return fmt.Errorf("impossible counts %+v", c)
 	}
 	if !s.Tokens.Valid() {

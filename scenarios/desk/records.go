@@ -5,6 +5,8 @@ package desk
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 )
 
@@ -14,6 +16,16 @@ type Cents int64
 
 // MarshalJSON writes dollars with two decimals.
 func (c Cents) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Cents) UnmarshalJSON(data []byte) error {
+	dollars, err := strconv.ParseFloat(string(data), 64)
+	if err != nil || math.Abs(dollars) > 1e12 {
+		return fmt.Errorf("%.40q is no amount", data)
+	}
+	*c = Cents(math.Round(dollars * 100))
+	return nil
+}
 
 // String returns the amount in dollars with two decimals and no currency sign, such as "-12.34".
 func (c Cents) String() string {

@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/agreement"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/printable"
 	"github.com/csenv/csenv/tasks"
@@ -34,7 +34,7 @@ func NewJudgeCommand() *cobra.Command {
 var defaultPassLine = float64(tasks.PassScore(tasks.TicketResolve)) / score.One * agreement.MaxLabel
 
 func newAgreementCommand() *cobra.Command {
-	judge := judgeflags.DefaultOptions()
+	judge := modelflags.DefaultJudge()
 	cmd := &cobra.Command{
 		Use:   "agreement FILE",
 		Short: "Compare a judge's points with the labels of people",

@@ -17,9 +17,9 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -145,7 +145,7 @@ func adviceFor(err error, key string) string {
 
 // tryJudge asks the judge's model one question.
 func (m *models) tryJudge(ctx context.Context) finding {
-	flags := judgeflags.DefaultOptions()
+	flags := modelflags.DefaultJudge()
 	flags.Type = "llm"
 	flags.Model.Model, flags.Model.BaseURL = m.judge.Model, m.judge.BaseURL
 	flags.FromEnvironment(os.LookupEnv)

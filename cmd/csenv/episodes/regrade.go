@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/env/episode"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/web/transcript"
@@ -27,7 +27,7 @@ const keptJudge = "kept"
 
 // NewRegradeCommand returns the command that grades recorded episodes again.
 func NewRegradeCommand() *cobra.Command {
-	r := regrader{judge: judgeflags.DefaultOptions(), tally: tally{reasons: map[string]int{}}}
+	r := regrader{judge: modelflags.DefaultJudge(), tally: tally{reasons: map[string]int{}}}
 	r.judge.Type = keptJudge
 	var out string
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ func NewRegradeCommand() *cobra.Command {
 
 // regrader grades episodes again.
 type regrader struct {
-	judge judgeflags.Options
+	judge modelflags.Judge
 	only  []string
 	kinds *transcript.Kinds
 	tally tally

@@ -147,8 +147,12 @@ func printQueue(w io.Writer, q *transcript.Queue) {
 
 // printCall writes what an action of a workflow returned.
 func printCall(w io.Writer, c *transcript.Call) {
+	customer := "customer"
+	if c.Voice != "" {
+		customer += ", " + c.Voice
+	}
 	for _, part := range []transcript.Field{{Name: "error", Value: c.Failed()}, {Name: "answer", Value: c.Returned()},
-		{Name: "customer", Value: c.Answer()}} {
+		{Name: customer, Value: c.Answer()}} {
 		if part.Value != "" {
 			view.WriteTitledText(w, part.Name, part.Value)
 		}

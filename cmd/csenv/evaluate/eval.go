@@ -29,10 +29,12 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/env/episode"
+	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/play/results"
@@ -44,11 +46,12 @@ import (
 
 // evalCommand holds the options of csenv eval.
 type evalCommand struct {
-	spec    runFlags
-	files   []string
-	packs   *[]string
-	judge   judgeflags.Options
-	verbose bool
+	spec     runFlags
+	files    []string
+	packs    *[]string
+	judge    modelflags.Judge
+	customer modelflags.Customer
+	verbose  bool
 	// traffic are the requests to the endpoints.
 	traffic *traffic
 	// store is the location of the episodes; fresh plays the stored ones again.
@@ -69,7 +72,7 @@ type evalCommand struct {
 
 // NewEvalCommand returns the command that plays a run on this machine.
 func NewEvalCommand() *cobra.Command {
-	e := &evalCommand{judge: judgeflags.DefaultOptions()}
+	e := &evalCommand{judge: modelflags.DefaultJudge(), customer: modelflags.DefaultCustomer()}
 	cmd := &cobra.Command{
 		Use:       "eval [TASK...]",
 		Short:     "Play an evaluation on this machine and print its score, without a cluster",
@@ -82,6 +85,7 @@ func NewEvalCommand() *cobra.Command {
 	e.spec.add(cmd)
 	e.packs, e.output = cli.PackFlag(f), view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
 	e.judge.AddFlags(f)
+	e.customer.AddFlags(f)
 	f.StringVar(&e.store, "results", "", "`folder or URL` to store episodes in, or none; "+source.DefaultStore+" or "+
 		"$"+envvars.Results+" by default. An interrupted run is continued; a complete one is reused with this "+
 		"flag, and played again without it")
@@ -428,7 +432,40 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 			return o, err
 		}
 	}
+	if err := e.setCustomer(cmd, pool, o.Kind); err != nil {
+		return o, err
+	}
 	return o, e.setAgent(cmd.Context(), run, catalog, &o)
+}
+
+// setCustomer makes a model the customer of conversations, and tries it: a wrong address or key is
+// found before anything is played.
+func (e *evalCommand) setCustomer(cmd *cobra.Command, pool *v1alpha1.CustomerSupportEnv, kind episode.Kind) error {
+	flags := e.customer
+	var err error
+	if cmd.Flags().Changed("customer") {
+		flags.FromEnvironment(os.LookupEnv)
+		err = flags.Validate()
+	} else if err = flags.Stray(); err == nil {
+		flags, err = local.NewCustomerOptions(pool, os.LookupEnv)
+	}
+	if err != nil || e.dryRun {
+		return err
+	}
+	flags.Model.HTTPClient = e.traffic.client(customerPeer, flags.Model.MaxConcurrency)
+	customer, err := flags.New()
+	if err != nil || customer == nil {
+		return err
+	}
+	talking, ok := kind.(*workflow.Kind)
+	if !ok {
+		return fmt.Errorf("--customer %s is for conversations, the tasks talk-*: leave it out", flags.Type)
+	}
+	if err := customer.Try(cmd.Context()); err != nil {
+		return fmt.Errorf("nothing was played: %w%s", err, adviceOn(err, envvars.CustomerKey))
+	}
+	talking.SetCustomer(customer)
+	return nil
 }
 
 // newJudge makes the judge of replies, and tries it: nothing is played if it can't judge.

@@ -20,11 +20,14 @@ type peer int
 const (
 	agentPeer peer = iota
 	judgePeer
+	customerPeer
 	peers
 )
 
 // String names the endpoint in a sentence.
-func (p peer) String() string { return [peers]string{"the agent's endpoint", "the judge"}[p] }
+func (p peer) String() string {
+	return [peers]string{"the agent's endpoint", "the judge", "the customer"}[p]
+}
 
 // traffic counts the requests of an evaluation, and knows which of them have no answer yet. It is
 // safe for concurrent use.
@@ -48,7 +51,7 @@ type traffic struct {
 }
 
 func newTraffic(now func() time.Time) *traffic {
-	return &traffic{now: now, open: [peers]map[int64]time.Time{{}, {}}, pauses: map[int64]time.Time{}}
+	return &traffic{now: now, open: [peers]map[int64]time.Time{{}, {}, {}}, pauses: map[int64]time.Time{}}
 }
 
 // client sends requests to an endpoint. At most idle connections stay open.
@@ -175,7 +178,7 @@ const (
 )
 
 // concurrencyFlags bound the requests to an endpoint.
-var concurrencyFlags = [peers]string{"--concurrency", "--judge-max-concurrency"}
+var concurrencyFlags = [peers]string{"--concurrency", "--judge-max-concurrency", "--customer-max-concurrency"}
 
 // bound says that the agent's endpoint answers fewer requests at a time than wanted, "" if it
 // doesn't.

@@ -120,7 +120,7 @@ func newRow(t *trajectory) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the tools of episode %d: %w", t.Index, err)
 	}
-	counts := rollout.CountAnswers(t.Outcome, t.Turns, t.Verdicts)
+	counts := rollout.CountAnswers(t.Outcome, t.Turns, t.Verdicts, t.Customer)
 	r := &row{
 		Answers: counts.Answers, NoAction: counts.NoAction, Provoking: counts.Unread,
 		Run: t.run.Name, RunUID: string(t.run.UID), Episode: t.Index, EpisodeID: t.EpisodeID,

@@ -114,7 +114,7 @@ func (r *reader) splitOf(kind episode.Kind, e record.Episode) string {
 // playRecorded plays the recorded actions in the recorded mode and writes the messages.
 func (t *trajectory) playRecorded(ctx context.Context, kind episode.Kind, withGold bool) error {
 	env := kind.New()
-	begun, err := env.Reset(t.Options())
+	begun, err := t.Begin(env)
 	if err != nil {
 		return err
 	}

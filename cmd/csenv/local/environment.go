@@ -19,8 +19,8 @@ import (
 	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/play/policy"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/source"
@@ -44,8 +44,8 @@ func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 func NewJudgeOptions(
 	pool *v1alpha1.CustomerSupportEnv,
 	lookup func(string) (string, bool),
-) (judgeflags.Options, error) {
-	o, spec := judgeflags.DefaultOptions(), pool.Spec.Judge
+) (modelflags.Judge, error) {
+	o, spec := modelflags.DefaultJudge(), pool.Spec.Judge
 	if spec.Type != v1alpha1.LLMJudge || spec.LLM == nil {
 		return o, nil
 	}
@@ -58,6 +58,26 @@ func NewJudgeOptions(
 	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
 		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are "+
 			"the cluster's", envvars.JudgeKey)
+	}
+	return o, o.Validate()
+}
+
+// NewCustomerOptions returns the pool's customer of conversations, with its key from the
+// environment.
+func NewCustomerOptions(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)) (
+	modelflags.Customer, error) {
+	o, spec := modelflags.DefaultCustomer(), pool.Spec.Customer
+	if spec.LLM == nil {
+		return o, nil
+	}
+	o.Type = strings.ToLower(string(spec.Type))
+	o.Model.BaseURL, o.Model.Model = spec.LLM.BaseURL, spec.LLM.Model
+	o.Model.MaxConcurrency = int(spec.LLM.MaxConcurrency)
+	o.Model.Timeout = time.Duration(spec.LLM.TimeoutSeconds) * time.Second
+	o.FromEnvironment(lookup)
+	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
+		return o, fmt.Errorf("the pool's customer asks for a key (customer.llm.apiKeySecretRef): set %s to it, Secrets "+
+			"are the cluster's", envvars.CustomerKey)
 	}
 	return o, o.Validate()
 }

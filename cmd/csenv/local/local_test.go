@@ -289,6 +289,26 @@ func TestReach(t *testing.T) {
 	}
 }
 
+func TestCustomer(t *testing.T) {
+	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
+		Customer: v1alpha1.Customer{Type: v1alpha1.LLMCustomer, LLM: &v1alpha1.LLMCustomerSpec{
+			BaseURL: "http://localhost:1/v1", Model: "m", MaxConcurrency: 3, TimeoutSeconds: 9,
+			APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		}}}}
+	if _, err := NewCustomerOptions(pool, func(string) (string, bool) { return "", false }); err == nil ||
+		!strings.Contains(err.Error(), envvars.CustomerKey) {
+		t.Errorf("without a key: %v", err)
+	}
+	o, err := NewCustomerOptions(pool, func(string) (string, bool) { return "key", true })
+	if err != nil || o.StepTimeout() != 18*time.Second || o.Model.APIKey != "key" || o.Model.MaxConcurrency != 3 {
+		t.Errorf("the customer is %+v, %v", o.Model, err)
+	}
+	none, err := NewCustomerOptions(&v1alpha1.CustomerSupportEnv{}, nil)
+	if made, madeErr := none.New(); err != nil || madeErr != nil || made != nil {
+		t.Errorf("without a model: %v, %v, %v", made, err, madeErr)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
 		Judge: v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{

@@ -68,7 +68,7 @@ func (c *Checker) Count(e record.Episode) Counted {
 		if err == nil && r.Planned.Index == e.Index {
 			if counted.Planned, err = c.index.Accepts(r); err == nil {
 				counted.Counts, counted.Episode = true, r.Episode
-				counted.Counted = rollout.CountAnswers(r.Episode.Outcome, e.Turns, e.Verdicts)
+				counted.Counted = rollout.CountAnswers(r.Episode.Outcome, e.Turns, e.Verdicts, e.Customer)
 				counted.Mute = rollout.IsMute(r.Episode.Outcome, e.Turns)
 				counted.Lost = listLostPoints(e, counted.Planned, r.Episode.Dimensions)
 				return counted

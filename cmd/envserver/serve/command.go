@@ -46,7 +46,8 @@ when the last has ended or --drain-timeout has passed. A second signal ends it a
 The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S, OPENENV_MODE and
 ENABLE_WEB_INTERFACE (true, 1 or yes) stand for --max-sessions, --session-idle-timeout, --mode and
 --web; flags take precedence. POD_IP is this server's own address among --peers.
-CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
+CSENV_JUDGE_API_KEY holds the key of the judge's endpoint, CSENV_CUSTOMER_API_KEY that of the
+customer's.`,
 		Example: setting.Example,
 		Version: setting.Version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

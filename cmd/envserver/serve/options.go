@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/csenv/csenv/envserver/env/episode"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/tasks"
@@ -50,7 +50,8 @@ type options struct {
 	scenarios      string
 	packs          []string
 	splits         []string
-	judge          judgeflags.Options
+	judge          modelflags.Judge
+	customer       modelflags.Customer
 	logLevel       string
 	// check checks packs instead of serving them. A server runs itself with it.
 	check bool
@@ -63,7 +64,8 @@ func defaultOptions() *options {
 		environment: tasks.Ticket, addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: time.Hour, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, clientShare: 100, mode: string(openenv.Simulation),
-		rewardMode: string(episode.Terminal), logLevel: "info", judge: judgeflags.DefaultOptions(),
+		rewardMode: string(episode.Terminal), logLevel: "info", judge: modelflags.DefaultJudge(),
+		customer:  modelflags.DefaultCustomer(),
 		listening: func(_, _ net.Addr) {},
 	}
 }
@@ -115,6 +117,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(
 		scenarios.Splits, ", "))
 	o.judge.AddFlags(f)
+	o.customer.AddFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "minimum level of log lines: debug, info, warn or error")
 	f.BoolVar(&o.check, "check", false, "print as JSON what would be played, and exit")
 	_ = f.MarkHidden("check") // the flag exists
@@ -152,6 +155,7 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 		o.advertise = net.JoinHostPort(ip, port)
 	}
 	o.judge.FromEnvironment(lookup)
+	o.customer.FromEnvironment(lookup)
 	return nil
 }
 
@@ -164,9 +168,12 @@ func (o *options) validate() error {
 	if o.maxSessions < 1 {
 		errs = append(errs, fmt.Errorf("--max-sessions is %d: it must be at least 1", o.maxSessions))
 	}
+	if o.customer.StepTimeout() > 0 && o.environment != tasks.Workflow {
+		errs = append(errs, errors.New("--customer is for conversations: set --environment workflow, or leave it out"))
+	}
 	errs = append(errs, o.validateSessions()...)
 	errs = append(errs, o.validatePeers()...)
-	errs = append(errs, o.judge.Validate())
+	errs = append(errs, o.judge.Validate(), o.customer.Validate())
 	if o.runsOnly && o.ledgerKey == "" {
 		errs = append(errs, errors.New("--runs-only is set without --ledger-key, from which the credentials of runs "+
 			"follow: set --ledger-key"))

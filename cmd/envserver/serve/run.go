@@ -33,7 +33,7 @@ import (
 // shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.
 const shutdownTimeout = 5 * time.Second
 
-// writeTimeout bounds a response, from the end of its request's header, without the judge's time.
+// writeTimeout bounds a response, from the end of its request's header, without that of models.
 const writeTimeout = 2 * time.Minute
 
 // runServer serves until the context ends, and then drains. A context that ends before the server
@@ -90,6 +90,13 @@ func configureServer(o *options, setting Setting, watch *packWatch, log *slog.Lo
 	if err != nil {
 		return openenv.Config{}, err
 	}
+	customer, err := o.customer.New()
+	if err != nil {
+		return openenv.Config{}, err
+	}
+	if talking, ok := kind.(*workflow.Kind); ok && customer != nil {
+		talking.SetCustomer(customer)
+	}
 	key, err := ledgerKey(o.ledgerKey, log)
 	if err != nil {
 		return openenv.Config{}, err
@@ -117,6 +124,14 @@ func configureServer(o *options, setting Setting, watch *packWatch, log *slog.Lo
 	}
 	if model, ok := judge.(modelJudge); ok {
 		config.Collectors, config.TryJudge = []prometheus.Collector{model}, model.Try
+	}
+	if customer != nil {
+		config.Collectors = append(config.Collectors, customer)
+		go func() {
+			if err := customer.Try(context.Background()); err != nil {
+				log.Warn("The customer's model doesn't answer: until it does, the words are the template's", "error", err)
+			}
+		}()
 	}
 	return config, nil
 }
@@ -254,7 +269,7 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	if o.personal {
 		handler = refuseOrigins(handler, o.allowOrigins)
 	}
-	protocol := newHTTPServer(handler, o.judge.Model.Timeout, 2*o.maxSessions+spareConnections, log)
+	protocol := newHTTPServer(handler, max(o.judge.Model.Timeout, o.customer.StepTimeout()), 2*o.maxSessions+spareConnections, log)
 	ops := newHTTPServer(server.OpsHandler(), 0, opsConnections, log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(fairness.TakeTurns(l.protocol)) }()
@@ -310,11 +325,11 @@ const (
 const maxHeader = 16 << 10
 
 // newHTTPServer bounds requests, but not WebSockets. A response may take the given time longer for
-// a judgement.
-func newHTTPServer(handler http.Handler, judgement time.Duration, maxConnections int, log *slog.Logger) *http.Server {
+// a model.
+func newHTTPServer(handler http.Handler, model time.Duration, maxConnections int, log *slog.Logger) *http.Server {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
-		WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
+		WriteTimeout: writeTimeout + model, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	fairness.BoundConnections(server, maxConnections)

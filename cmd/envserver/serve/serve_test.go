@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/modelflags"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/poolkey"
 	"github.com/csenv/csenv/envserver/score"
@@ -60,7 +60,7 @@ func TestFlagsAndVariables(t *testing.T) {
 			got, want := parse(t, c.args, c.variables), defaultOptions()
 			c.change(want)
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "listening"),
-				cmpopts.IgnoreUnexported(judgeflags.Options{})); diff != "" {
+				cmpopts.IgnoreUnexported(modelflags.Judge{}, modelflags.Customer{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -421,7 +421,7 @@ func TestCasesAloneAreWorkflows(t *testing.T) {
 		}
 	}
 	kind, _, err := newKind(&options{environment: "workflow", packs: []string{pack}, splits: []string{"private"},
-		judge: judgeflags.DefaultOptions()})
+		judge: modelflags.DefaultJudge()})
 	if err != nil {
 		t.Fatal(err)
 	}

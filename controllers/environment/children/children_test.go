@@ -59,6 +59,15 @@ func TestServerArgs(t *testing.T) {
 			"/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
+		"a model as the customer": {pool(testpool.SpokenByModel), []string{
+			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
+			"--client-share", "90", "--session-idle-timeout", "3600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
+			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--peers", "support-pods.shop.svc:8000",
+			"--customer", "llm", "--customer-base-url", "https://models.example/v1", "--customer-model",
+			"customer-2026-01-01", "--customer-max-concurrency", "8", "--customer-timeout", "10s",
+		}},
 		"packs and a model": {pool(judgedByModel, withPacks), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
 			"--client-share", "90", "--session-idle-timeout", "3600s",
@@ -181,9 +190,10 @@ func TestTemplateHash(t *testing.T) {
 		"image": hashOf(pool(), "csenv:next"),
 		"key": hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Status.LedgerPublicKey = "other" }),
 			testpool.Image),
-		"judge":  hashOf(pool(judgedByModel), testpool.Image),
-		"packs":  hashOf(pool(withPacks), testpool.Image),
-		"limits": hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Sessions.PerPod = 5 }), testpool.Image),
+		"judge":    hashOf(pool(judgedByModel), testpool.Image),
+		"customer": hashOf(pool(testpool.SpokenByModel), testpool.Image),
+		"packs":    hashOf(pool(withPacks), testpool.Image),
+		"limits":   hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Sessions.PerPod = 5 }), testpool.Image),
 	}
 	for name, got := range changes {
 		if got == same {

@@ -127,10 +127,19 @@ func buildMounts(env *v1alpha1.CustomerSupportEnv) []corev1.VolumeMount {
 func buildVariables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: addressVariable,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
-	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
-		key := &corev1.SecretKeySelector{Key: llm.APIKeySecretRef.Key}
-		key.Name = llm.APIKeySecretRef.Name
-		all = append(all, corev1.EnvVar{Name: envvars.JudgeKey, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: key}})
+	addKey := func(variable string, ref *v1alpha1.SecretKeyReference) {
+		if ref == nil {
+			return
+		}
+		key := &corev1.SecretKeySelector{Key: ref.Key}
+		key.Name = ref.Name
+		all = append(all, corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: key}})
+	}
+	if llm := env.Spec.Judge.LLM; llm != nil {
+		addKey(envvars.JudgeKey, llm.APIKeySecretRef)
+	}
+	if llm := env.Spec.Customer.LLM; llm != nil {
+		addKey(envvars.CustomerKey, llm.APIKeySecretRef)
 	}
 	return all
 }
@@ -180,7 +189,8 @@ func buildArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace,
 			v1alpha1.EnvironmentPort),
 	}
-	args = slices.Concat(args, selectScenarios(env.Spec.Scenarios), configureJudge(env.Spec.Judge))
+	args = slices.Concat(args, selectScenarios(env.Spec.Scenarios), configureJudge(env.Spec.Judge),
+		configureCustomer(env.Spec.Customer))
 	if env.Spec.Access.Play == v1alpha1.RunsOnlyPlay {
 		args = append(args, "--runs-only")
 	}
@@ -225,6 +235,20 @@ func configureJudge(judge v1alpha1.Judge) []string {
 		"--judge-max-concurrency", strconv.Itoa(int(llm.MaxConcurrency)),
 		"--judge-timeout", fmt.Sprintf("%ds", llm.TimeoutSeconds),
 		"--judge-on-failure", strings.ToLower(string(llm.OnFailure)),
+	}
+}
+
+func configureCustomer(customer v1alpha1.Customer) []string {
+	llm := customer.LLM
+	if llm == nil {
+		return nil
+	}
+	return []string{
+		"--customer", "llm",
+		"--customer-base-url", llm.BaseURL,
+		"--customer-model", llm.Model,
+		"--customer-max-concurrency", strconv.Itoa(int(llm.MaxConcurrency)),
+		"--customer-timeout", fmt.Sprintf("%ds", llm.TimeoutSeconds),
 	}
 }
 

@@ -121,7 +121,7 @@ func describeOffer(d Decision, status *v1alpha1.CustomerSupportEnvStatus) {
 			continue
 		}
 		status.ScenarioDigest = pods.ClipText(report.ScenarioDigest, snapshot.MaxDigest)
-		status.GraderVersion = pods.ClipText(report.GraderVersion, 64)
+		status.GraderVersion = pods.ClipText(report.GraderVersion, 256)
 		status.Judge = pods.ClipText(report.Judge, 256)
 		status.Tasks = listTasks(report.Tasks)
 		return

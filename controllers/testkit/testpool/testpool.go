@@ -39,6 +39,7 @@ func MakePool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSup
 			DrainTimeoutSeconds: new(int32(3600)),
 			RewardMode:          v1alpha1.DenseReward,
 			Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
+			Customer:            v1alpha1.Customer{Type: v1alpha1.TemplateCustomer},
 		},
 		Status: v1alpha1.CustomerSupportEnvStatus{LedgerPublicKey: "public"},
 	}
@@ -194,6 +195,15 @@ func DecodeConfig(t testing.TB, config, object any) {
 // RequireToken requires a token of clients.
 func RequireToken(env *v1alpha1.CustomerSupportEnv) {
 	env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
+}
+
+// SpokenByModel makes a model the customer of conversations.
+func SpokenByModel(env *v1alpha1.CustomerSupportEnv) {
+	env.Spec.Environment = v1alpha1.WorkflowEnvironment
+	env.Spec.Customer = v1alpha1.Customer{Type: v1alpha1.LLMCustomer, LLM: &v1alpha1.LLMCustomerSpec{
+		BaseURL: "https://models.example/v1", Model: "customer-2026-01-01", MaxConcurrency: 8, TimeoutSeconds: 10,
+		APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "models", Key: "customer"},
+	}}
 }
 
 // JudgedByModel makes a model judge replies.

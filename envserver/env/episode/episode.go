@@ -119,6 +119,9 @@ type Final struct {
 	// criteria, points and reasons. Agents receive them at the end of an episode, as ServeVerdicts
 	// returns them.
 	Verdicts []json.RawMessage
+	// Customer are the exchanges with a customer that is a model. Agents receive them, too: they
+	// have what was served.
+	Customer []Exchange `json:",omitempty"`
 	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout".
 	// It is "" for every other outcome. Detail is the JudgeError's; agents don't receive it.
 	Cause, Detail string

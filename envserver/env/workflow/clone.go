@@ -14,7 +14,7 @@ func (s *state) clone() *state {
 	c.topics = slices.Clone(s.topics)
 	c.satisfied, c.neutrals = slices.Clone(s.satisfied), slices.Clone(s.neutrals)
 	c.needless = slices.Clone(s.needless)
-	c.said = slices.Clone(s.said)
+	c.said, c.exchanges = slices.Clone(s.said), slices.Clone(s.exchanges)
 	c.breaches = slices.Clone(s.breaches)
 	return &c
 }

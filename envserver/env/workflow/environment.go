@@ -22,6 +22,8 @@ type environment struct {
 	state *state
 	// shared is true while a fork may have the same state, which the next step then copies.
 	shared bool
+	// recalled are exchanges with a customer that is a model, for which the model isn't called.
+	recalled []episode.Exchange
 	// unjudged counts the judge's failures since the last verdict.
 	unjudged int
 }
@@ -60,7 +62,7 @@ func (k *Kind) chooseScenario(opts episode.Options) (*task, *scenarios.WorkflowS
 }
 
 func (e *environment) beginEpisode(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
-	e.opts, e.shared, e.unjudged = opts, false, 0
+	e.opts, e.shared, e.unjudged, e.recalled = opts, false, 0, nil
 	e.state = newState(task, workflow, e.kind.reader, opts.RewardMode)
 	e.state.scale = cmp.Or(e.kind.scale, unread)
 	return episode.Result{Observation: e.state.observation()}
@@ -138,7 +140,7 @@ func (e *environment) takeTurn(ctx context.Context, s *state, action json.RawMes
 	switch {
 	case errors.As(err, &invalid):
 		err = s.refuseAction(invalid)
-	case err == nil && e.kind.customer != nil && s.isToCustomer(decoded):
+	case err == nil && s.isToCustomer(decoded) && e.conversesWith(s):
 		message = &decoded
 	case err == nil:
 		err = s.playAction(decoded)

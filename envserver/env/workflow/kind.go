@@ -108,13 +108,21 @@ func NewJudged(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 
 func (k *Kind) Name() string             { return tasks.Workflow }
 func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
-func (k *Kind) GraderVersion() string    { return grader.GraderVersion + "+" + rulesVersion }
 func (k *Kind) Judge() string            { return k.scale }
 func (k *Kind) Schemas() episode.Schemas { return k.schemas }
 func (k *Kind) New() episode.Environment { return &environment{kind: k} }
 func (k *Kind) Description() string {
 	return "Settle a customer's issue in several steps: look orders and payments up, refund, escalate, and reply " +
 		"with the facts."
+}
+
+// GraderVersion names a customer that isn't the embedded one, too.
+func (k *Kind) GraderVersion() string {
+	version := grader.GraderVersion + "+" + rulesVersion
+	if k.customer == nil {
+		return version
+	}
+	return episode.WithCustomer(version, k.customer.Name())
 }
 
 // Tasks are the environment's tasks for which there are workflows.

@@ -77,6 +77,8 @@ type state struct {
 	turn   *talk.Turn
 	answer result
 	heard  *talk.Heard
+	// exchanges are those with a customer that isn't the embedded one.
+	exchanges []episode.Exchange
 	// lookedUp are the tools with which something of a generated case was looked up or asked, as
 	// bits in the order of desk.Tools.
 	lookedUp uint32
@@ -476,7 +478,7 @@ func (s *state) makeFinal() (*episode.Final, error) {
 	}
 	if s.outcome == score.Errored {
 		return &episode.Final{Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category,
-			Outcome: s.outcome, Judge: s.scale, Cause: s.cause, Detail: s.detail}, nil
+			Outcome: s.outcome, Judge: s.scale, Cause: s.cause, Detail: s.detail, Customer: s.exchanges}, nil
 	}
 	verdict, err := encodeDocument(s.explainPoints())
 	if err != nil {
@@ -491,7 +493,7 @@ func (s *state) makeFinal() (*episode.Final, error) {
 		Task: s.task.Name, Scenario: s.workflow.ScenarioID, Category: s.workflow.Category, Outcome: s.outcome,
 		Judge: s.scale, Wrong: !s.isRight(),
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
-		Verdicts: []json.RawMessage{json.RawMessage(verdict)},
+		Verdicts: []json.RawMessage{json.RawMessage(verdict)}, Customer: s.exchanges,
 	}, nil
 }
 

@@ -18,10 +18,12 @@ import (
 // the customer does is the scenario's. It is safe for concurrent use, is called outside of locks,
 // and may be slow. An error means that the context ended: the step isn't taken.
 type Customer interface {
-	// Hear returns what a message does: what is stated beside it, and what its prose does besides.
-	Hear(ctx context.Context, m Message) (talk.Heard, error)
-	// Word returns the words of a turn.
-	Word(ctx context.Context, turn *talk.Turn) (string, error)
+	// Name names the kind and the model, as in Kind.GraderVersion.
+	Name() string
+	// Hear sets what a message does, and adds its counts.
+	Hear(ctx context.Context, m *Message, to *episode.Exchange) error
+	// Word sets the words of a turn, and adds its counts.
+	Word(ctx context.Context, turn *talk.Turn, to *episode.Exchange) error
 }
 
 // Message is a message to the customer.
@@ -39,27 +41,49 @@ type Message struct {
 // stated alone, and says the words of the scenario. It is called before the first episode.
 func (k *Kind) SetCustomer(c Customer) { k.customer = c }
 
-// converse plays a message to a customer that isn't the embedded one.
+// Exchanges implements episode.Conversing.
+func (e *environment) Exchanges() []episode.Exchange {
+	if e.state == nil {
+		return nil
+	}
+	return e.state.exchanges
+}
+
+// Recall implements episode.Conversing.
+func (e *environment) Recall(exchanges []episode.Exchange) { e.recalled = exchanges }
+
+// conversesWith reports whether a customer that isn't the embedded one hears the next message.
+func (e *environment) conversesWith(s *state) bool {
+	return e.kind.customer != nil || len(s.exchanges) < len(e.recalled)
+}
+
+// converse plays a message to a customer that isn't the embedded one, or to one whose answer to it
+// is recalled.
 func (e *environment) converse(ctx context.Context, s *state, a episode.Action) error {
 	args := desk.Args(normalizePayload(a))
-	said := s.listSaid()
-	message := Message{Text: args.Text("message"), Stated: readHeard(args), Said: said,
+	message := Message{Text: args.Text("message"), Stated: readHeard(args), Said: s.listSaid(),
 		Language: s.workflow.Language, Now: s.workflow.Now}
-	heard, err := e.kind.customer.Hear(ctx, message)
-	if err != nil {
+	var x episode.Exchange
+	recalled := len(s.exchanges) < len(e.recalled)
+	if recalled {
+		x = e.recalled[len(s.exchanges)]
+	} else if err := e.kind.customer.Hear(ctx, &message, &x); err != nil {
 		return fmt.Errorf("reading the message to the customer: %w", err)
 	}
-	s.heard = &heard
-	err = s.playAction(a)
+	s.heard = &x.Heard
+	err := s.playAction(a)
 	if s.heard = nil; err != nil || s.turn == nil {
 		return err
 	}
-	s.turn.Said, s.turn.Hidden = append(said, message.Text), s.talk.Hidden()
-	words, err := e.kind.customer.Word(ctx, s.turn)
-	if err != nil {
-		return fmt.Errorf("wording the customer's answer: %w", err)
+	if !recalled {
+		s.turn.Said, s.turn.Hidden = append(message.Said, message.Text), s.talk.Hidden()
+		if err := e.kind.customer.Word(ctx, s.turn, &x); err != nil {
+			return fmt.Errorf("wording the customer's answer: %w", err)
+		}
+		x.Counts.Answers = 1
 	}
-	return s.setWords(words)
+	s.exchanges = append(s.exchanges, x)
+	return s.setWords(x.Words)
 }
 
 // setWords makes the customer's last answer other words.

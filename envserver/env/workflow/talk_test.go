@@ -155,14 +155,17 @@ func TestConversationsAreReplayed(t *testing.T) {
 // modelled is a customer that hears a question in prose, and words an answer in capitals.
 type modelled struct{ err error }
 
-func (m *modelled) Hear(_ context.Context, message Message) (talk.Heard, error) {
-	heard := message.Stated
-	heard.Asks = append(slices.Clone(heard.Asks), talk.AboutRest)
-	return heard, m.err
+func (m *modelled) Name() string { return "modelled" }
+
+func (m *modelled) Hear(_ context.Context, message *Message, to *episode.Exchange) error {
+	to.Heard = message.Stated
+	to.Heard.Asks = append(slices.Clone(to.Heard.Asks), talk.AboutRest)
+	return m.err
 }
 
-func (m *modelled) Word(_ context.Context, turn *talk.Turn) (string, error) {
-	return "WORDED " + turn.Template(), m.err
+func (m *modelled) Word(_ context.Context, turn *talk.Turn, to *episode.Exchange) error {
+	to.Words = "WORDED " + turn.Template()
+	return m.err
 }
 
 // TestAnotherCustomerHearsAndWords wants what it hears and says in the record, and no step if it

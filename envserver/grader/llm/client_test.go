@@ -99,7 +99,7 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		synctest.Wait()
-		if inFlight, waiting, _ := j.client.caller.Load(); inFlight != 0 || waiting != 0 {
+		if inFlight, waiting, _ := j.asker.Load(); inFlight != 0 || waiting != 0 {
 			t.Errorf("%d in flight, %d waiting", inFlight, waiting)
 		}
 	})

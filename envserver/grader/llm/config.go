@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
@@ -31,7 +30,7 @@ const (
 const (
 	// DefaultTimeout leaves a step within the minute for which the stock clients of OpenEnv wait.
 	DefaultTimeout        = 45 * time.Second
-	DefaultMaxConcurrency = 64
+	DefaultMaxConcurrency = endpoint.DefaultAskConcurrency
 	DefaultVotes          = 3
 )
 
@@ -71,15 +70,13 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.MaxConcurrency = cmp.Or(c.MaxConcurrency, DefaultMaxConcurrency)
-	c.MaxQueue = cmp.Or(c.MaxQueue, 4096)
 	c.Votes = cmp.Or(c.Votes, DefaultVotes)
 	c.PassLine = cmp.Or(c.PassLine, tasks.PassScore(tasks.TicketResolve)/1000-(1000-grader.ResponsePoints))
 	c.Margin = cmp.Or(c.Margin, 50)
 	c.OnFailure = cmp.Or(c.OnFailure, FailureIsError)
 	c.CacheMode = cmp.Or(c.CacheMode, CacheReadWrite)
 	c.CacheSize = cmp.Or(c.CacheSize, 10_000)
-	c.MaxTokens = cmp.Or(c.MaxTokens, 4096)
-	c.HTTPClient = cmp.Or(c.HTTPClient, &http.Client{})
+	c.MaxTokens = cmp.Or(c.MaxTokens, 4096) // which cache keys depend on
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -92,20 +89,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// maxModel bounds the length of a model's name, which is part of the scale.
-const maxModel = 128
-
 // Validate reports all invalid fields.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var errs []error
-	if err := endpoint.CheckBase(c.BaseURL); err != nil {
-		errs = append(errs, fmt.Errorf("the judge's base URL is no URL of an endpoint: %w", err))
-	}
-	if !plainName(c.Model) {
-		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII "+
-			"characters without spaces", c.Model, maxModel))
-	}
+	errs := []error{c.asking().Validate()}
 	if c.Votes < 0 || c.Votes%2 == 0 || c.Votes > 9 {
 		errs = append(errs, fmt.Errorf("the judge has %d votes: it must be 1, 3, 5, 7 or 9", c.Votes))
 	}
@@ -120,9 +107,4 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("the judge's cache is %q: choose one of %v", c.CacheMode, CacheModes()))
 	}
 	return errors.Join(errs...)
-}
-
-func plainName(text string) bool {
-	return text != "" && len(text) <= maxModel &&
-		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -37,7 +37,7 @@ type Judge struct {
 	config    Config
 	rules     *offline.Judge
 	templates templates
-	client    *client
+	asker     *endpoint.Asker
 	cache     *cache
 	flight    singleflight.Group
 	metrics   *metrics
@@ -71,7 +71,7 @@ func New(c Config, rules *offline.Judge) (*Judge, error) {
 	if j.suspects, err = lru.New[string, string](maxSuspects); err != nil {
 		return nil, fmt.Errorf("making the judge's list of suspects: %w", err)
 	}
-	j.client = newClient(&j.config, j.metrics)
+	j.asker = endpoint.NewAsker(j.config.asking())
 	return j, nil
 }
 
@@ -92,7 +92,7 @@ func (j *Judge) Timeout() time.Duration { return j.config.Timeout }
 
 // LeftOut says what requests leave out because the endpoint refuses it, since when and of how many;
 // "" for nothing.
-func (j *Judge) LeftOut() string { return j.client.completions.LeftOut() }
+func (j *Judge) LeftOut() string { return j.asker.LeftOut() }
 
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
@@ -257,7 +257,7 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 // answers to requests without any of the features.
 func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	if j.config.CacheMode != CacheFrozen {
-		return j.cache.get(deriveCacheKey(key, j.client.lacks()), q)
+		return j.cache.get(deriveCacheKey(key, j.asker.Lacks()), q)
 	}
 	for refused := range cached + 1 {
 		if e, ok := j.cache.get(deriveCacheKey(key, refused), q); ok {
@@ -322,10 +322,7 @@ func detachContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
-var errRevealed = errors.New("the answer reveals the instructions")
-
-// semanticAttempts is the number of answers of the model before its answer counts as unparsable.
-const semanticAttempts = 3
+var errRevealed = errors.New("it held what must not be written")
 
 // consult calls the model until its answer is valid, and caches it.
 func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) (r result) {
@@ -342,44 +339,31 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	return r
 }
 
-// wrongAnswer is why an answer of the model is no judgement.
-type wrongAnswer struct{ error }
-
-func (w *wrongAnswer) Unwrap() error { return w.error }
-
-// answers calls the model until its answer is valid and, if it has to be sure, decided. Each
-// further attempt says what was wrong. If the last answer is wrong too, the error is a
-// *wrongAnswer.
+// answers calls the model until its answer is valid and, if it has to be sure, decided. If the last
+// answer is wrong too, the error wraps an *endpoint.WrongAnswer.
 func (j *Judge) answers(ctx context.Context, q *question, key string, sure bool, usage *grader.Usage) (
 	found []grader.Evidence, p prompt, err error) {
-	complaint := ""
-	for attempt := range semanticAttempts {
-		if attempt > 0 {
-			usage.Retries++
-			j.metrics.retries.WithLabelValues("answer").Inc()
-		}
-		var text string
-		text, p, err = j.client.complete(ctx, func(lacks endpoint.Feature) (prompt, error) {
-			return j.write(q, key, attempt, complaint, lacks)
-		}, usage)
-		switch {
-		case err != nil && !errors.Is(err, errNoVerdict):
-			return nil, p, err
-		case err != nil:
-			complaint = "it was not a complete JSON object"
-		case strings.Contains(text, p.canary):
-			err, complaint = newFailure(grader.CauseFailed, errRevealed), "it held what must not be written"
-		default:
+	cost, err := j.asker.Ask(ctx, endpoint.Question{
+		Write: func(attempt int, complaint string, lacks endpoint.Feature) (_ endpoint.Prompt, err error) {
+			p, err = j.write(q, key, attempt, complaint, lacks)
+			return p.Prompt, err
+		},
+		Read: func(text string) (err error) {
+			if strings.Contains(text, p.canary) {
+				return errRevealed
+			}
 			if found, err = parseAnswer(text, q); err == nil && sure && !isDecided(found) {
 				err = errors.New("the model doesn't decide")
 			}
-			if err == nil {
-				return found, p, nil
-			}
-			complaint, err = err.Error(), newFailure(grader.CauseUnparsable, err)
-		}
+			return err
+		},
+	})
+	usage.Add(grader.Usage{Calls: cost.Calls, Retries: cost.Retries, PromptTokens: cost.PromptTokens,
+		CompletionTokens: cost.CompletionTokens})
+	if err != nil {
+		return nil, p, wrapFailure(ctx, err)
 	}
-	return nil, p, &wrongAnswer{err}
+	return found, p, nil
 }
 
 // keep counts refused evidence and caches the answer. An error of the cache is only counted.

@@ -145,7 +145,7 @@ func says(content string) func(http.ResponseWriter, call) {
 
 // outage is the number of requests in an outage that lasts longer than the timeout: nine rounds of
 // four requests about the reply, and four about a harmless one.
-const outage = 9 * 2 * maxAttempts
+const outage = 9 * 2 * 4
 
 // Each failure has a cause and no score. A question about a harmless reply decides that the reply
 // didn't cause the failure. What may pass is waited for, and what is refused is repeated.
@@ -197,7 +197,7 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"an extra id":     {[]handler{answers(extra)}, grader.CauseUnparsable, 6, nil},
 		"an id twice":     {[]handler{answers(twice)}, grader.CauseUnparsable, 6, nil},
 		"a huge answer":   {[]handler{says(strings.Repeat("x", maxContent+1))}, grader.CauseUnparsable, 6, nil},
-		"a huge response": {[]handler{says(strings.Repeat("x", 2*maxBody))}, grader.CauseUnparsable, 8, nil},
+		"a huge response": {[]handler{says(strings.Repeat("x", 2<<20))}, grader.CauseUnparsable, 8, nil},
 		"no choices": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }},
 			grader.CauseUnavailable, outage, nil},
 		"a broken response": {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }},

@@ -326,11 +326,9 @@ func (q *question) fence(key string, attempt int) string {
 
 // prompt is one request to the model.
 type prompt struct {
-	system, user string
-	canary       string
-	seed         int64
-	ids          []string
-	lacks        endpoint.Feature // what the request omits
+	endpoint.Prompt
+	canary string
+	lacks  endpoint.Feature // what the request omits
 }
 
 // write makes the prompt for an attempt at a vote. The complaint describes the previous error.
@@ -339,20 +337,21 @@ func (j *Judge) write(q *question, key string, attempt int, complaint string,
 	p := prompt{
 		lacks:  lacks,
 		canary: hex.EncodeToString(deriveToken(key, "canary", attempt)[:8]),
-		seed:   deriveSeed(key, attempt),
 	}
-	for _, c := range q.Claims {
-		p.ids = append(p.ids, c.ID)
+	ids := make([]string, len(q.Claims))
+	for i, c := range q.Claims {
+		ids[i] = c.ID
 	}
+	p.Seed, p.Answer, p.Schema = deriveSeed(key, attempt), "verdicts", answerSchema(ids)
 	var err error
-	if p.system, err = j.templates.render("system.tmpl", map[string]string{"Canary": p.canary}); err != nil {
+	if p.System, err = j.templates.render("system.tmpl", map[string]string{"Canary": p.canary}); err != nil {
 		return p, err
 	}
-	p.user, err = j.templates.render("user.tmpl", struct {
+	p.User, err = j.templates.render("user.tmpl", struct {
 		*question
 		Fence, IDs, Complaint string
 		Fenced                bool
-	}{q, q.fence(key, attempt), strings.Join(p.ids, ", "), complaint, lacks&endpoint.JSONSchema != 0})
+	}{q, q.fence(key, attempt), strings.Join(ids, ", "), complaint, lacks&endpoint.JSONSchema != 0})
 	return p, err
 }
 

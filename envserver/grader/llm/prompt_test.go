@@ -88,7 +88,7 @@ var update = flag.Bool("update", false, "rewrite testdata/prompt.txt")
 func TestGoldenPrompt(t *testing.T) {
 	const path = "testdata/prompt.txt"
 	p, _ := promptOf(t, directJudge(t, hangingTripper{}, nil), questionCase(), 0)
-	got := p.system + "\n\n" + strings.Repeat("-", 80) + "\n\n" + p.user + "\n"
+	got := p.System + "\n\n" + strings.Repeat("-", 80) + "\n\n" + p.User + "\n"
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestPromptContainsOnlyTheCase(t *testing.T) {
 	for _, ticket := range tickets(t, 3) {
 		c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
 		p, q := promptOf(t, j, c, 0)
-		whole := p.system + p.user
+		whole := p.System + p.User
 		for _, secret := range []string{testKey, "Q1", "Q5", "milli", `"` + ticket.ScenarioID + `"`,
 			ticket.Gold.ReasonCode} {
 			if secret != "" && strings.Contains(strings.ReplaceAll(whole, q.Ticket, ""), secret) &&
@@ -118,16 +118,16 @@ func TestPromptContainsOnlyTheCase(t *testing.T) {
 			}
 		}
 		for _, want := range append([]string{q.Ticket, q.Reply, q.Actions}, q.Facts...) {
-			if !strings.Contains(p.user, want) {
+			if !strings.Contains(p.User, want) {
 				t.Errorf("%s: the prompt lacks %q", ticket.ScenarioID, want)
 			}
 		}
-		if strings.Contains(p.user, p.canary) || !strings.Contains(p.system, p.canary) {
+		if strings.Contains(p.User, p.canary) || !strings.Contains(p.System, p.canary) {
 			t.Errorf("%s: the canary isn't only in the system prompt", ticket.ScenarioID)
 		}
 		again, _ := promptOf(t, j, c, 0)
 		other, _ := promptOf(t, j, c, 1)
-		if again.user != p.user || again.seed != p.seed || other.user == p.user || other.canary == p.canary {
+		if again.User != p.User || again.Seed != p.Seed || other.User == p.User || other.canary == p.canary {
 			t.Errorf("%s: two attempts have the same prompt", ticket.ScenarioID)
 		}
 	}
@@ -168,15 +168,15 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(p.user, "\n"+fence+"\n"); n != 4 {
-			t.Errorf("%d fences, want 4:\n%s", n, p.user)
+		if n := strings.Count(p.User, "\n"+fence+"\n"); n != 4 {
+			t.Errorf("%d fences, want 4:\n%s", n, p.User)
 		}
 		if strings.Contains(q.Reply, " ") || strings.ContainsAny(q.Reply, "\u200b\u202e\x00") {
 			t.Errorf("unmarked: %q", q.Reply)
 		}
 		given := c.Reply + ticket.Customer.Company + ticket.Description
-		if n := strings.Count(given, "{{.Canary}}"); strings.Count(p.user, "{{.Canary}}") != n {
-			t.Errorf("{{.Canary}} was expanded:\n%s", p.user)
+		if n := strings.Count(given, "{{.Canary}}"); strings.Count(p.User, "{{.Canary}}") != n {
+			t.Errorf("{{.Canary}} was expanded:\n%s", p.User)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestLongRepliesAreCut(t *testing.T) {
 	c := goodCase(t)
 	c.Reply += strings.Repeat(" Über uns.", 800)
 	p, q := promptOf(t, j, c, 0)
-	if !q.Cut || len([]rune(q.Reply)) > maxShown || !strings.Contains(p.user, "The rest of the reply was left out") {
+	if !q.Cut || len([]rune(q.Reply)) > maxShown || !strings.Contains(p.User, "The rest of the reply was left out") {
 		t.Errorf("cut %v, %d characters", q.Cut, len([]rune(q.Reply)))
 	}
 	for _, claim := range q.claims {

@@ -42,7 +42,7 @@ func (j *Judge) Try(ctx context.Context) error {
 // try asks a question, and adds what it costs to the usage.
 func (j *Judge) try(ctx context.Context, q *question, usage *grader.Usage) error {
 	_, _, err := j.answers(ctx, q, canaryKey, true, usage)
-	if _, answered := errors.AsType[*wrongAnswer](err); answered {
+	if _, answered := errors.AsType[*endpoint.WrongAnswer](err); answered {
 		return fmt.Errorf("trying the judge: model %s at %s answers, but with no verdict: %w", j.config.Model,
 			endpoint.WithoutSecrets(j.config.BaseURL), err)
 	}

@@ -23,6 +23,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/gorilla/websocket"
 
+	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -87,6 +88,8 @@ type Metadata struct {
 	GraderVersion  string        `json:"grader_version"`
 	// Verdicts are the judge's, in order (see record.Grade).
 	Verdicts []json.RawMessage `json:"verdicts"`
+	// Customer are the exchanges with a customer that is a model.
+	Customer []episode.Exchange `json:"customer"`
 	// Forked is true if another session has, or had, the beginning of the episode.
 	Forked bool `json:"forked"`
 	// Cause is the reason of an errored episode, for example "judge_timeout".

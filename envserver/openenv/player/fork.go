@@ -108,6 +108,8 @@ type checkpoint struct {
 	Tag            *protocol.RunTag  `json:"tag,omitempty"`
 	Actions        [][]byte          `json:"actions"`
 	Verdicts       []json.RawMessage `json:"verdicts,omitempty"`
+	// Customer are the exchanges with a customer that is a model.
+	Customer []episode.Exchange `json:"customer,omitempty"`
 	// Single is true for an episode that continues nowhere else.
 	Single bool `json:"single,omitempty"`
 }
@@ -150,6 +152,9 @@ func (p *Player) saveCheckpoint(single bool) (string, error) {
 		if c.Verdicts, err = judged.Verdicts(); err != nil {
 			return "", fmt.Errorf("saving the episode: %w", err)
 		}
+	}
+	if talking, ok := p.env.(episode.Conversing); ok {
+		c.Customer = talking.Exchanges()
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -243,6 +248,9 @@ func (p *Player) replayActions(ctx context.Context, c checkpoint) (episode.Resul
 		if err := judged.Recall(c.Verdicts); err != nil {
 			return result, err
 		}
+	}
+	if talking, ok := p.env.(episode.Conversing); ok {
+		talking.Recall(c.Customer)
 	}
 	for _, action := range c.Actions {
 		next, err := p.env.Step(ctx, action)

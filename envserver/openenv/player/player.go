@@ -397,7 +397,7 @@ func (p *Player) finishEpisode(f *episode.Final) (withheld bool) {
 	}
 	if withheld {
 		*f = episode.Final{Task: f.Task, Scenario: f.Scenario, Outcome: score.Withheld, Judge: f.Judge,
-			Forked: f.Forked, Receipt: score.SealText(f.Receipt, score.ReceiptPurpose, p.scores)}
+			Customer: f.Customer, Forked: f.Forked, Receipt: score.SealText(f.Receipt, score.ReceiptPurpose, p.scores)}
 	}
 	p.setTag(nil, nil)
 	return withheld

@@ -45,6 +45,8 @@ type final struct {
 	ScenarioDigest string            `json:"scenario_digest"`
 	GraderVersion  string            `json:"grader_version"`
 	Verdicts       []json.RawMessage `json:"verdicts,omitempty"` // of the judge
+	// Customer are the exchanges with a customer that is a model.
+	Customer []episode.Exchange `json:"customer,omitempty"`
 	// Cause is the class of an errored episode's failure, and Detail describes it in a run.
 	Cause  string `json:"cause,omitempty"`
 	Detail string `json:"cause_detail,omitempty"`
@@ -62,7 +64,7 @@ type points struct {
 
 func newFinal(kind episode.Kind, f *episode.Final) final {
 	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(),
-		GraderVersion: kind.GraderVersion(), Forked: f.Forked}
+		GraderVersion: kind.GraderVersion(), Forked: f.Forked, Customer: f.Customer}
 	if f.Outcome == score.Errored {
 		m.Cause, m.Detail = f.Cause, ClipMessage(f.Detail)
 		return m

@@ -42,6 +42,9 @@ type Episode struct {
 	IDKey string `json:"id_key,omitempty"`
 
 	Turns []Turn `json:"turns"`
+	// Customer are the exchanges with a customer that is a model, with which the turns are played
+	// again without it.
+	Customer []episode.Exchange `json:"customer,omitempty"`
 	// Attempts is how often the episode was begun, and Tokens are the tokens of all attempts, nil
 	// if they are unknown.
 	Attempts   int           `json:"attempts"`

@@ -26,7 +26,7 @@ func RegradeEpisode(ctx context.Context, kind episode.Kind, e Episode) (Episode,
 			e.Environment, kind.Name())
 	}
 	env := kind.New()
-	if _, err := env.Reset(e.Options()); err != nil {
+	if _, err := e.Begin(env); err != nil {
 		return Episode{}, fmt.Errorf("regrading episode %d: %w", e.Index, err)
 	}
 	again := e
@@ -39,6 +39,9 @@ func RegradeEpisode(ctx context.Context, kind episode.Kind, e Episode) (Episode,
 		return Episode{}, fmt.Errorf("regrading episode %d: %w", e.Index, err)
 	}
 	again.Grade = gradeOf(kind, final)
+	if name := episode.CustomerIn(e.GraderVersion); name != "" {
+		again.GraderVersion = episode.WithCustomer(again.GraderVersion, name) // whose exchanges are recalled
+	}
 	return again, nil
 }
 
@@ -46,6 +49,16 @@ func RegradeEpisode(ctx context.Context, kind episode.Kind, e Episode) (Episode,
 func (e *Episode) Options() episode.Options {
 	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
 		RewardMode: e.RewardMode, Pressure: e.Pressure, IDKey: e.IDKey}
+}
+
+// Begin resets an environment to the beginning of the episode. Its customer says what the record
+// has.
+func (e *Episode) Begin(env episode.Environment) (episode.Result, error) {
+	begun, err := env.Reset(e.Options())
+	if talking, ok := env.(episode.Conversing); ok && err == nil {
+		talking.Recall(e.Customer)
+	}
+	return begun, err
 }
 
 // replay plays the turns until the episode is over.

@@ -11,10 +11,11 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// CountAnswers counts the agent's answers in an episode with an outcome, and the replies that alone
-// made their judgement fail. An answer counts as no action if the environment refuses it; the
+// CountAnswers counts the agent's answers in an episode with an outcome, the replies that alone made
+// their judgement fail, and what a model did as the customer. An answer counts as no action if the environment refuses it; the
 // last one that it refuses ends the episode.
-func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.RawMessage) score.Counts {
+func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.RawMessage,
+	exchanges []episode.Exchange) score.Counts {
 	c := score.Counts{Answers: int64(len(turns))}
 	for _, t := range turns {
 		if t.Refused != "" {
@@ -29,6 +30,9 @@ func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.Ra
 		if json.Unmarshal(data, &v) == nil && v.Unread() {
 			c.Unread++
 		}
+	}
+	for _, x := range exchanges {
+		c.Customer.Add(x.Counts)
 	}
 	return c
 }
@@ -47,7 +51,7 @@ func IsMute(outcome score.Outcome, turns []record.Turn) bool {
 func (s *shard) noteAnswers(j job, p played) {
 	turns := p.turns
 	s.mu.Lock()
-	s.counts.Add(CountAnswers(p.end.Metadata.Outcome, turns, p.end.Metadata.Verdicts))
+	s.counts.Add(CountAnswers(p.end.Metadata.Outcome, turns, p.end.Metadata.Verdicts, p.end.Metadata.Customer))
 	s.mu.Unlock()
 	if !IsMute(p.end.Metadata.Outcome, turns) {
 		return

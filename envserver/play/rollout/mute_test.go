@@ -25,7 +25,7 @@ func TestCountAnswers(t *testing.T) {
 		"four of six": {score.Scored, []record.Turn{bad, bad, bad, bad, good, good}, nil, score.Counts{Answers: 6, NoAction: 4}},
 		"no turn":     {score.Failed, nil, nil, score.Counts{}},
 	} {
-		if got := CountAnswers(tc.outcome, tc.turns, tc.verdicts); got != tc.want {
+		if got := CountAnswers(tc.outcome, tc.turns, tc.verdicts, nil); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}

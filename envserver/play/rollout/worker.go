@@ -329,7 +329,7 @@ func (s *shard) recordEpisode(j job, p played, class string, took time.Duration)
 		Scenario: j.episode.Scenario, Trial: j.episode.Trial,
 		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j),
 		IDKey: poolkey.IDKey(s.Credential), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
-		Receipt: p.end.Metadata.Receipt,
+		Receipt: p.end.Metadata.Receipt, Customer: p.end.Metadata.Customer,
 	}
 	if j.tokens != (score.Tokens{}) {
 		e.Tokens = &j.tokens

@@ -181,7 +181,7 @@ func (g *game) review(ctx context.Context) {
 	}
 	m := g.seen.Metadata
 	e := record.Episode{Task: g.options.Task, Scenario: g.options.Scenario, Seed: g.options.Seed,
-		RewardMode: episode.RewardMode(g.options.RewardMode), Pressure: g.options.Pressure,
+		RewardMode: episode.RewardMode(g.options.RewardMode), Pressure: g.options.Pressure, Customer: m.Customer,
 		Grade: record.Grade{Outcome: m.Outcome, Score: m.EpisodeScore, Judge: m.Judge, Verdicts: m.Verdicts}}
 	for _, t := range g.turns {
 		e.Turns = append(e.Turns, record.Turn{Action: t.Action, Reward: t.Reward})

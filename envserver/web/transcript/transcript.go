@@ -24,6 +24,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/tasks"
 )
 
@@ -90,6 +91,7 @@ func ReplayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Epi
 		t.Reviews = ReviewVerdicts(e.Verdicts)
 	}
 	t.mark()
+	t.nameVoices()
 	language := ""
 	for i := range t.Steps {
 		t.Steps[i].Language = language // a message is on the ticket that was open before
@@ -100,6 +102,22 @@ func ReplayEpisode(ctx context.Context, catalog *scenarios.Catalog, e record.Epi
 		}
 	}
 	return t, nil
+}
+
+// nameVoices marks the answers of customers that are in the words of a model.
+func (t *Transcript) nameVoices() {
+	left := t.Episode.Customer
+	for i := range t.Steps {
+		for _, item := range t.Steps[i].Items {
+			if len(left) == 0 || item.Call == nil || item.Call.Action != desk.Tell || item.Call.Answer() == "" {
+				continue
+			}
+			if left[0].Counts.Replaced == 0 {
+				item.Call.Voice = "a model's words"
+			}
+			left = left[1:]
+		}
+	}
 }
 
 // describeAnswer says how long an agent's answer took, and its tokens.
@@ -185,7 +203,7 @@ func (t *Transcript) begin(catalog *scenarios.Catalog) (episode.Environment, any
 		return nil, nil
 	}
 	env := kind.New()
-	begun, err := env.Reset(e.Options())
+	begun, err := e.Begin(env)
 	if err != nil {
 		t.Unknown = err.Error()
 		if errors.Is(err, episode.ErrUnknownScenario) {

@@ -70,6 +70,8 @@ func (m *Message) Note() string {
 type Call struct {
 	Action          string
 	Payload, Result json.RawMessage
+	// Voice is set if the customer's answer is in the words of a model.
+	Voice string
 }
 
 // Standing is the state after an action. Feedback is "" for a workflow.
@@ -166,7 +168,8 @@ func (w *Watcher) workflow(seen *workflow.Observation) []Item {
 	for ; w.entries < len(seen.History); w.entries++ {
 		e := seen.History[w.entries]
 		items = append(items,
-			Item{Call: &Call{e.ActionType, toRawJSON(string(e.Payload)), toRawJSON(string(e.Result))}})
+			Item{Call: &Call{Action: e.ActionType, Payload: toRawJSON(string(e.Payload)),
+				Result: toRawJSON(string(e.Result))}})
 	}
 	var parts []string
 	if seen.OrderStatus != nil {

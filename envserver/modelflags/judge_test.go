@@ -1,4 +1,4 @@
-package judgeflags
+package modelflags
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestFlagsWithoutAModel(t *testing.T) {
 		"no votes at it": {[]string{"--judge", "llm", "--judge-votes", "0"}, "must be positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, flags := DefaultOptions(), pflag.NewFlagSet("test", pflag.ContinueOnError)
+			o, flags := DefaultJudge(), pflag.NewFlagSet("test", pflag.ContinueOnError)
 			o.AddFlags(flags)
 			if err := flags.Parse(tt.args); err != nil {
 				t.Fatal(err)

@@ -243,7 +243,8 @@ func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 		if interpreter == "" {
 			continue
 		}
-		environment, err := r.environment(ctx, interpreter, home, filepath.Join(folder, home, "requirements.txt"), s.complete)
+		environment, err := r.environment(ctx, interpreter, home, filepath.Join(folder, home, "requirements.txt"),
+			s.complete)
 		if err != nil {
 			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", s.name, err)
 		}
@@ -257,7 +258,8 @@ var errOffline = errors.New("the Python package index can't be reached")
 
 // environment returns the folder of the Python environment with the packages of a list, which
 // hack/python.py makes. Of a complete list it installs nothing else.
-func (r *runner) environment(ctx context.Context, interpreter, name, requirements string, complete bool) (string, error) {
+func (r *runner) environment(ctx context.Context, interpreter, name, requirements string,
+	complete bool) (string, error) {
 	const offline = 3 // the script's exit status
 	args := []string{"hack/python.py", name, requirements}
 	if complete {

@@ -68,7 +68,8 @@ func (g *game) decideOutcome(cause error) evaluation.Outcome {
 	episodes := g.run.Status.Episodes
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	if errors.Is(cause, context.Canceled) {
-		interrupted := evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted, Message: g.describeRest()}
+		interrupted := evaluation.Outcome{State: evaluation.Failed, Reason: ReasonInterrupted,
+			Message: g.describeRest()}
 		if g.run.Status.Score != nil {
 			interrupted.Message = "The score is an estimate, from the episodes that ended first in an order shuffled " +
 				"by the seed, and not comparable. " + interrupted.Message

@@ -206,8 +206,7 @@ func (s *sources) run(ctx context.Context, namespace, folder string) (*source.Lo
 	case failed != nil:
 		return nil, failed
 	}
-	return nil, notFound("There is no run %s in namespace %s: it was deleted, or its store isn't shown.", folder,
-		namespace)
+	return nil, notFound("There is no run %s: it was deleted, or its store isn't shown.", id)
 }
 
 // episodes returns the index of the run's episodes and the run's id there.

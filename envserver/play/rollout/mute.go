@@ -57,7 +57,8 @@ func (s *shard) noteAnswers(j job, p played) {
 		return
 	}
 	s.Log.Warn("No answer was an action", "episode", j.episode.Index, "task", j.episode.Task, "scenario",
-		j.episode.Scenario, "class", ClassMute, "error", fmt.Errorf("%.200s: %s", quoteAnswer(turns[0].Action), turns[0].Refused))
+		j.episode.Scenario, "class", ClassMute, "error",
+		fmt.Errorf("%.200s: %s", quoteAnswer(turns[0].Action), turns[0].Refused))
 	s.mu.Lock()
 	s.mute++
 	s.mu.Unlock()

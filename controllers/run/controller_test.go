@@ -61,9 +61,9 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of one shard takes eight writes of 16 KiB in all, and each further shard whose runner ends at
-// about the same time another of 256 bytes: each is of another object, or before and after what is
-// played.
+// A run of one shard takes eight writes of 16 KiB in all, and each further shard whose runner ends
+// at about the same time another of 256 bytes: each is of another object, or before and after what
+// is played.
 func TestWritesOfARun(t *testing.T) {
 	for shards := range 3 {
 		shards++

@@ -61,8 +61,9 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
-// A run of one shard takes eight writes, and each further shard whose runner ends at about the same
-// time another: each is of another object, or before and after what is played.
+// A run of one shard takes eight writes of 16 KiB in all, and each further shard whose runner ends
+// at about the same time another of 256 bytes: each is of another object, or before and after what
+// is played.
 func TestWritesOfARun(t *testing.T) {
 	for shards := range 3 {
 		shards++
@@ -90,6 +91,10 @@ func TestWritesOfARun(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%d shards: %s", shards, diff)
 		}
+		if w.sent > 16<<10+shards<<8 {
+			t.Errorf("%d shards: writes of %d bytes", shards, w.sent)
+		}
+		t.Logf("%d shards: writes of %d bytes", shards, w.sent)
 		w.tableIsWhole()
 	}
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,6 +66,8 @@ type world struct {
 	forged map[int]bool
 	// fault, if set, intercepts each write of the reconciler.
 	fault func(write string, do func() error) error
+	// sent are the bytes of the reconciler's writes.
+	sent int
 	// read, if set, replaces the answers of the reconciler's cache.
 	read func(key client.ObjectKey, object client.Object) (answered bool, err error)
 	// unlisted is a pod that the reconciler's cache lacks.
@@ -106,6 +109,7 @@ func newWorld(t *testing.T, existing ...client.Object) *world {
 			return err
 		},
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			w.count(json.Marshal(obj))
 			return w.write(fmt.Sprintf("create %T", obj), func() error { return c.Create(ctx, obj, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
@@ -113,10 +117,12 @@ func newWorld(t *testing.T, existing ...client.Object) *world {
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
 			opts ...client.PatchOption) error {
+			w.count(patch.Data(obj))
 			return w.write(fmt.Sprintf("patch %T", obj), func() error { return c.Patch(ctx, obj, patch, opts...) })
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object,
 			opts ...client.SubResourceUpdateOption) error {
+			w.count(json.Marshal(obj))
 			return w.write("status", func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
 		},
 	})
@@ -139,6 +145,14 @@ func (r *Reconciler) setClock(now clock.PassiveClock) { r.clock, r.reader.Clock 
 func readyWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, runtest.NewPool(), runtest.NewServer("support-a", "10.0.0.1"), runtest.NewRun())
+}
+
+// count counts the bytes of a write.
+func (w *world) count(body []byte, err error) {
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.sent += len(body)
 }
 
 func (w *world) write(what string, do func() error) error {

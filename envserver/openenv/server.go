@@ -4,8 +4,8 @@
 // sessions, whichever transport opened them. Sockets, plain HTTP and tools take turns on a session.
 //
 // A socket costs one goroutine, which reads, so that pings are answered and a close is noticed
-// during a long step. A second goroutine exists only while messages are queued; it answers them in
-// order. The server sends only answers and pings on a socket.
+// during a long step. A worker answers its messages in order; sockets share the workers. The server
+// sends only answers and pings on a socket.
 //
 // Every end of a session (close message, close frame, lost peer, timeout, drain) goes through
 // session.end. It frees the slot before it closes the socket, so that a client that closes and

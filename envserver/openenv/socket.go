@@ -253,8 +253,8 @@ func (s *socket) endByReadError(err error) {
 	}
 }
 
-// submitFrame queues a message, and reports whether the socket now waits for a worker. It waits while
-// the queue is full, and reports false when the socket has ended.
+// submitFrame queues a message, and reports whether the socket now waits for a worker. It waits
+// while the queue is full, and reports false when the socket has ended.
 func (s *socket) submitFrame(f frame) (waits, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

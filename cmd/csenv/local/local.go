@@ -322,8 +322,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	summary, err := rollout.Run(ctx, rollout.Config{
 		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Tokens: kept.tokens(),
 		Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
-		Pods:    func(context.Context) ([]string, error) { return []string{serverName}, nil },
-		Connect: g.server.Connect(serverName),
+		Connect: g.server.Connect(serverName), Pods: g.listPods,
 		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
 		Meter: g.meter, ActTimeout: g.ActTimeout, Rehearse: g.Rehearse, LeftOut: g.LeftOut,
 		Record: kept.recorder(g.reportEpisode), Clock: g.Clock, Log: g.Log,
@@ -347,6 +346,9 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	}
 	return nil
 }
+
+// listPods lists the one server where a cluster has pods.
+func (g *game) listPods(context.Context) ([]string, error) { return []string{serverName}, nil }
 
 // kept is where a shard's episodes are stored.
 type kept struct {
@@ -469,7 +471,8 @@ func (g *game) countPartial(ctx context.Context) {
 			continue
 		}
 		ledger := &score.Ledger{Shard: shard}
-		signed, err := client.FetchLedger(ctx, serverName, g.plan.Run, shard, client.Options{Connect: g.server.Connect(serverName)})
+		signed, err := client.FetchLedger(ctx, serverName, g.plan.Run, shard,
+			client.Options{Connect: g.server.Connect(serverName)})
 		if err == nil { // otherwise nothing of it was graded
 			if verified, err := signed.Verify(g.LedgerKey.Public().(ed25519.PublicKey)); err == nil {
 				ledger = verified

@@ -229,7 +229,7 @@ func (r *reading) has(what string) bool {
 // no end, and getting angry is no promise.
 func (q *cue) does() string {
 	switch name := strings.TrimPrefix(strings.TrimPrefix(q.Name, "does "), "not "); {
-	case name == "yes" && q.At.Lo > q.lo && !q.denied: // "a good one"
+	case name == "yes" && q.At.Lo > q.lo && q.At.Hi == q.At.Lo+1 && !q.denied: // "a fine one"
 		return "fill"
 	case q.denied && (name == "agree" || name == "yes" || name == "want"):
 		return "no"
@@ -367,17 +367,19 @@ const maxUnknown, maxPhrase = 4, 3
 // a negation, or not even that, if no other sentence shows it.
 func (c *checker) checkClear() error {
 	known, left, dark := c.listKnown(), 0, 0
+	var free []*Act // that may have such a sentence
 	for _, a := range c.open {
-		switch a.Kind {
-		case Complain, Exhausted:
+		switch {
+		case a.Kind == Complain, a.Kind == Exhausted:
 			left, dark = left+1, dark+1
-		case Evade:
+		case a.Kind == Evade:
 			left, dark = left+2, dark+1
+		case slices.Contains(a.rule().cues, "deny"):
+			left++
 		default:
-			if slices.Contains(a.rule().cues, "deny") {
-				left++
-			}
+			continue
 		}
+		free = append(free, a)
 	}
 	var unclear []text.Span
 	d := c.words.doc
@@ -403,16 +405,19 @@ func (c *checker) checkClear() error {
 			}
 			denies = denies || q.Name == "not deny"
 			mine := q.isAbout() && c.mayName(&q, true) || q.Name != "not deny" && c.shows(q.does())
-			shown, answers = shown || mine, answers || mine && !slices.Contains([]string{"yes", "note"}, q.does())
+			shown = shown || mine
+			answers = answers || mine && slices.ContainsFunc(free, func(a *Act) bool {
+				return a.isAbout(q.Name) || slices.Contains(a.rule().cues, q.does()) && q.does() != "yes"
+			})
 		}
 		switch {
 		case unknown > maxUnknown, unknown > 2 && 2*unknown > words:
 			return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(at))
 		case shown:
-			if answers || strings.Contains(d.Quote(at), "?") {
+			if answers || strings.Contains(d.Quote(at), "?") && hasKind(free, Evade) {
 				left--
 			}
-		case words > maxPhrase || unknown > 0 || denies:
+		case words > maxPhrase || unknown > 0 && words == maxPhrase || denies:
 			if unclear = append(unclear, at); !denies {
 				dark--
 			}
@@ -422,6 +427,10 @@ func (c *checker) checkClear() error {
 		return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(unclear[len(unclear)-1]))
 	}
 	return nil
+}
+
+func hasKind(acts []*Act, kind Kind) bool {
+	return slices.ContainsFunc(acts, func(a *Act) bool { return a.Kind == kind })
 }
 
 // listKnown lists the stems of the conversation's words, and whether they are of the acts' values.

@@ -225,8 +225,13 @@ func (c *checker) checkSides(sides map[int]int) error {
 		if a.side() == 0 {
 			continue
 		}
-		at := slices.IndexFunc(c.words.cues, func(q cue) bool { return a.isAbout(q.Name) })
-		if at < 0 && sides[1]+sides[-1] > 1 || at >= 0 && c.sideAt(at) != a.side() {
+		named, answered := false, false
+		for at, q := range c.words.cues {
+			if a.isAbout(q.Name) {
+				named, answered = true, answered || c.sideAt(at) == a.side()
+			}
+		}
+		if !answered && (named || sides[1]+sides[-1] > 1) {
 			return refuse(RefusedOmitted, "say clearly: %s", a.Words)
 		}
 	}

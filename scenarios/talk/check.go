@@ -177,9 +177,14 @@ type cue struct {
 	denied, tells, feels bool
 }
 
+// parse reads a text without its cues.
+func (c *checker) parse(s string) *reading {
+	m := c.context.NewMessage(s)
+	return &reading{Message: m, original: s, doc: m.Document()}
+}
+
 func (c *checker) read(s string) *reading {
-	r := &reading{Message: c.context.NewMessage(s), original: s}
-	r.doc = r.Document()
+	r := c.parse(s)
 	all := r.doc.Cues()
 	for _, found := range all {
 		q := cue{Cue: found}
@@ -283,11 +288,13 @@ func (c *checker) checkValues() error {
 	}
 	known := []*facts.Message{c.template.Message}
 	for i, s := range c.Said {
-		said := c.read(s)
-		if known = append(known, said.Message); i%2 == 0 {
-			c.own = append(c.own, said)
+		if i%2 == 0 {
+			c.own = append(c.own, c.read(s))
+			c.said = append(c.said, c.own[i/2])
+		} else {
+			c.said = append(c.said, c.parse(s))
 		}
-		c.said = append(c.said, said)
+		known = append(known, c.said[i].Message)
 	}
 	if stray := c.words.Stray(of, known); stray != "" {
 		return refuse(RefusedValue, "%q is none of the values to state", stray)

@@ -17,30 +17,18 @@ type RefusalKind string
 
 // The kinds of refusals.
 const (
-	// RefusedLength words are none, or too many for the acts.
-	RefusedLength RefusalKind = "length"
-	// RefusedMarkup words have marks, links, roles or letters that no customer writes.
-	RefusedMarkup RefusalKind = "markup"
-	// RefusedLanguage words are in another language than the case.
-	RefusedLanguage RefusalKind = "language"
-	// RefusedInstruction words speak of the agent's instructions or tools.
-	RefusedInstruction RefusalKind = "instruction"
-	// RefusedQuote words lack a text that must stand as it is.
-	RefusedQuote RefusalKind = "quote"
-	// RefusedValue words state an amount, a day, an id or a number that is nobody's.
-	RefusedValue RefusalKind = "value"
-	// RefusedName words have a name that is nobody's.
-	RefusedName RefusalKind = "name"
-	// RefusedHidden words state what the customer doesn't say yet.
-	RefusedHidden RefusalKind = "hidden"
-	// RefusedMissing words lack a value of an act.
-	RefusedMissing RefusalKind = "missing"
-	// RefusedAct words do something that no act does.
-	RefusedAct RefusalKind = "act"
-	// RefusedOmitted words don't do what an act does.
-	RefusedOmitted RefusalKind = "omitted"
-	// RefusedUnclear words have a sentence that shows none of the acts.
-	RefusedUnclear RefusalKind = "unclear"
+	RefusedLength      RefusalKind = "length"      // no words, or too many for the acts
+	RefusedMarkup      RefusalKind = "markup"      // marks, links, roles or letters that no customer writes
+	RefusedLanguage    RefusalKind = "language"    // another language than the case's
+	RefusedInstruction RefusalKind = "instruction" // the agent's instructions or tools are spoken of
+	RefusedQuote       RefusalKind = "quote"       // a text that must stand as it is doesn't
+	RefusedValue       RefusalKind = "value"       // an amount, a day, an id or a number that is nobody's
+	RefusedName        RefusalKind = "name"        // a name that is nobody's
+	RefusedHidden      RefusalKind = "hidden"      // a value that the customer doesn't state yet
+	RefusedMissing     RefusalKind = "missing"     // a value of an act isn't stated
+	RefusedAct         RefusalKind = "act"         // something is done that no act does
+	RefusedOmitted     RefusalKind = "omitted"     // what an act does isn't done
+	RefusedUnclear     RefusalKind = "unclear"     // a sentence shows none of the acts
 )
 
 // RefusalKinds lists them.
@@ -137,7 +125,7 @@ func checkForm(t *Turn, words string) error {
 		return refuse(RefusedMarkup, "write plain words without %q", strings.TrimSpace(at))
 	}
 	for _, r := range rest {
-		if r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r > unicode.MaxLatin1 &&
+		if r != '\n' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.So) || r > unicode.MaxLatin1 &&
 			unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) || r > unicode.MaxLatin1 && unicode.IsNumber(r) {
 			return refuse(RefusedMarkup, "write plain words without %q", r)
 		}

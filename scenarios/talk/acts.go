@@ -170,7 +170,7 @@ func (c *checker) checkWish(a *Act) error {
 	for _, q := range c.words.cues {
 		of := func(o *Act) bool { return o != a && o.isAbout(q.Name) }
 		if (q.Name == "about refund" || q.Name == "about replacement") && !q.denied && !template.about(q.Name, false) &&
-			!slices.ContainsFunc(c.open, of) {
+			!slices.ContainsFunc(c.open, of) && !c.isOfRequest(&q) {
 			return refuse(RefusedAct, "%q isn't wished for", c.words.doc.Quote(q.At))
 		}
 	}
@@ -218,15 +218,20 @@ func (c *checker) checkSides(sides map[int]int) error {
 	switch {
 	case sides[1] > 0 && !others && c.denies():
 		return refuse(RefusedAct, "what is agreed to isn't to be denied")
-	case sides[1]+sides[-1] < 2:
+	case len(c.open) < 2:
 		return nil
 	}
 	for _, a := range c.open {
 		if a.side() == 0 {
 			continue
 		}
-		at := slices.IndexFunc(c.words.cues, func(q cue) bool { return a.isAbout(q.Name) })
-		if at < 0 || sides[1] > 0 && sides[-1] > 0 && c.sideAt(at) != a.side() {
+		named, answered := false, false
+		for at, q := range c.words.cues {
+			if a.isAbout(q.Name) {
+				named, answered = true, answered || c.sideAt(at) == a.side()
+			}
+		}
+		if !answered && (named || sides[1]+sides[-1] > 1) {
 			return refuse(RefusedOmitted, "say clearly: %s", a.Words)
 		}
 	}
@@ -242,11 +247,16 @@ func (c *checker) denies() bool {
 	})
 }
 
-// sideAt is the answer to the change that a cue names: the first one after it and before the next
-// change, or else the last one before it.
+// sideAt is the answer to the change that a cue names, in its sentence, and in the next one if it is
+// a question: the first one after it and before the next change, or else the last one before it.
 func (c *checker) sideAt(at int) int {
+	named, d := &c.words.cues[at], c.words.doc
+	near := c.words.sentenceAt(named.At.Lo)
+	if d.Tokens[near.Hi-1].Text == "?" && near.Hi < len(d.Tokens) {
+		near.Hi = c.words.sentenceAt(near.Hi).Hi
+	}
 	side := func(q *cue) int {
-		switch what := q.does(); what {
+		switch q.does() {
 		case "no", "deny", "instead":
 			return -1
 		case "yes", "agree":
@@ -254,20 +264,20 @@ func (c *checker) sideAt(at int) int {
 		}
 		return 0
 	}
-	named := c.words.cues[at].Name
-	for i := at + 1; i < len(c.words.cues); i++ {
+	found := 0
+	for i := range c.words.cues {
 		q := &c.words.cues[i]
-		if q.isAbout() && q.Name != named {
-			break
-		}
-		if s := side(q); s != 0 {
-			return s
+		switch {
+		case q.At.Lo < near.Lo || q.At.Lo >= near.Hi:
+		case q.isAbout() && q.Name != named.Name && i > at:
+			return found
+		case q.isAbout() && q.Name != named.Name:
+			found = 0
+		case i > at && side(q) != 0:
+			return side(q)
+		case side(q) != 0:
+			found = side(q)
 		}
 	}
-	for i := at - 1; i >= 0 && !c.words.cues[i].isAbout(); i-- {
-		if s := side(&c.words.cues[i]); s != 0 {
-			return s
-		}
-	}
-	return 0
+	return found
 }

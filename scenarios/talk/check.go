@@ -17,30 +17,18 @@ type RefusalKind string
 
 // The kinds of refusals.
 const (
-	// RefusedLength words are none, or too many for the acts.
-	RefusedLength RefusalKind = "length"
-	// RefusedMarkup words have marks, links, roles or letters that no customer writes.
-	RefusedMarkup RefusalKind = "markup"
-	// RefusedLanguage words are in another language than the case.
-	RefusedLanguage RefusalKind = "language"
-	// RefusedInstruction words speak of the agent's instructions or tools.
-	RefusedInstruction RefusalKind = "instruction"
-	// RefusedQuote words lack a text that must stand as it is.
-	RefusedQuote RefusalKind = "quote"
-	// RefusedValue words state an amount, a day, an id or a number that is nobody's.
-	RefusedValue RefusalKind = "value"
-	// RefusedName words have a name that is nobody's.
-	RefusedName RefusalKind = "name"
-	// RefusedHidden words state what the customer doesn't say yet.
-	RefusedHidden RefusalKind = "hidden"
-	// RefusedMissing words lack a value of an act.
-	RefusedMissing RefusalKind = "missing"
-	// RefusedAct words do something that no act does.
-	RefusedAct RefusalKind = "act"
-	// RefusedOmitted words don't do what an act does.
-	RefusedOmitted RefusalKind = "omitted"
-	// RefusedUnclear words have a sentence that shows none of the acts.
-	RefusedUnclear RefusalKind = "unclear"
+	RefusedLength      RefusalKind = "length"      // no words, or too many for the acts
+	RefusedMarkup      RefusalKind = "markup"      // marks, links, roles or letters that no customer writes
+	RefusedLanguage    RefusalKind = "language"    // another language than the case's
+	RefusedInstruction RefusalKind = "instruction" // the agent's instructions or tools are spoken of
+	RefusedQuote       RefusalKind = "quote"       // a text that must stand as it is doesn't
+	RefusedValue       RefusalKind = "value"       // an amount, a day, an id or a number that is nobody's
+	RefusedName        RefusalKind = "name"        // a name that is nobody's
+	RefusedHidden      RefusalKind = "hidden"      // a value that the customer doesn't state yet
+	RefusedMissing     RefusalKind = "missing"     // a value of an act isn't stated
+	RefusedAct         RefusalKind = "act"         // something is done that no act does
+	RefusedOmitted     RefusalKind = "omitted"     // what an act does isn't done
+	RefusedUnclear     RefusalKind = "unclear"     // a sentence shows none of the acts
 )
 
 // RefusalKinds lists them.
@@ -137,7 +125,7 @@ func checkForm(t *Turn, words string) error {
 		return refuse(RefusedMarkup, "write plain words without %q", strings.TrimSpace(at))
 	}
 	for _, r := range rest {
-		if r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r > unicode.MaxLatin1 &&
+		if r != '\n' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.So) || r > unicode.MaxLatin1 &&
 			unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) || r > unicode.MaxLatin1 && unicode.IsNumber(r) {
 			return refuse(RefusedMarkup, "write plain words without %q", r)
 		}
@@ -177,9 +165,14 @@ type cue struct {
 	denied, tells, feels bool
 }
 
+// parse reads a text without its cues.
+func (c *checker) parse(s string) *reading {
+	m := c.context.NewMessage(s)
+	return &reading{Message: m, original: s, doc: m.Document()}
+}
+
 func (c *checker) read(s string) *reading {
-	r := &reading{Message: c.context.NewMessage(s), original: s}
-	r.doc = r.Document()
+	r := c.parse(s)
 	all := r.doc.Cues()
 	for _, found := range all {
 		q := cue{Cue: found}
@@ -229,7 +222,7 @@ func (r *reading) has(what string) bool {
 // no end, and getting angry is no promise.
 func (q *cue) does() string {
 	switch name := strings.TrimPrefix(strings.TrimPrefix(q.Name, "does "), "not "); {
-	case name == "yes" && q.At.Lo > q.lo && !q.denied: // "a good one"
+	case name == "yes" && q.At.Lo > q.lo && q.At.Hi == q.At.Lo+1 && !q.denied: // "a fine one"
 		return "fill"
 	case q.denied && (name == "agree" || name == "yes" || name == "want"):
 		return "no"
@@ -283,11 +276,13 @@ func (c *checker) checkValues() error {
 	}
 	known := []*facts.Message{c.template.Message}
 	for i, s := range c.Said {
-		said := c.read(s)
-		if known = append(known, said.Message); i%2 == 0 {
-			c.own = append(c.own, said)
+		if i%2 == 0 {
+			c.own = append(c.own, c.read(s))
+			c.said = append(c.said, c.own[i/2])
+		} else {
+			c.said = append(c.said, c.parse(s))
 		}
-		c.said = append(c.said, said)
+		known = append(known, c.said[i].Message)
 	}
 	if stray := c.words.Stray(of, known); stray != "" {
 		return refuse(RefusedValue, "%q is none of the values to state", stray)
@@ -367,17 +362,19 @@ const maxUnknown, maxPhrase = 4, 3
 // a negation, or not even that, if no other sentence shows it.
 func (c *checker) checkClear() error {
 	known, left, dark := c.listKnown(), 0, 0
+	var free []*Act // that may have such a sentence
 	for _, a := range c.open {
-		switch a.Kind {
-		case Complain, Exhausted:
+		switch {
+		case a.Kind == Complain, a.Kind == Exhausted:
 			left, dark = left+1, dark+1
-		case Evade:
+		case a.Kind == Evade:
 			left, dark = left+2, dark+1
+		case slices.Contains(a.rule().cues, "deny"):
+			left++
 		default:
-			if slices.Contains(a.rule().cues, "deny") {
-				left++
-			}
+			continue
 		}
+		free = append(free, a)
 	}
 	var unclear []text.Span
 	d := c.words.doc
@@ -403,16 +400,19 @@ func (c *checker) checkClear() error {
 			}
 			denies = denies || q.Name == "not deny"
 			mine := q.isAbout() && c.mayName(&q, true) || q.Name != "not deny" && c.shows(q.does())
-			shown, answers = shown || mine, answers || mine && !slices.Contains([]string{"yes", "note"}, q.does())
+			shown = shown || mine
+			answers = answers || mine && slices.ContainsFunc(free, func(a *Act) bool {
+				return a.isAbout(q.Name) || slices.Contains(a.rule().cues, q.does()) && q.does() != "yes"
+			})
 		}
 		switch {
 		case unknown > maxUnknown, unknown > 2 && 2*unknown > words:
 			return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(at))
 		case shown:
-			if answers || strings.Contains(d.Quote(at), "?") {
+			if answers || strings.Contains(d.Quote(at), "?") && hasKind(free, Evade) {
 				left--
 			}
-		case words > maxPhrase || unknown > 0 || denies:
+		case words > maxPhrase || unknown > 0 && words == maxPhrase || denies:
 			if unclear = append(unclear, at); !denies {
 				dark--
 			}
@@ -422,6 +422,10 @@ func (c *checker) checkClear() error {
 		return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(unclear[len(unclear)-1]))
 	}
 	return nil
+}
+
+func hasKind(acts []*Act, kind Kind) bool {
+	return slices.ContainsFunc(acts, func(a *Act) bool { return a.Kind == kind })
 }
 
 // listKnown lists the stems of the conversation's words, and whether they are of the acts' values.

@@ -231,8 +231,10 @@ func (a *Asker) post(ctx context.Context, p Prompt, lacks Feature, cost *Cost) (
 	return answer, err
 }
 
-// Lacks are the features that requests leave out, and LeftOut describes them, "" for none.
-func (a *Asker) Lacks() Feature  { return a.completions.Lacks() }
+// Lacks are the features that requests leave out.
+func (a *Asker) Lacks() Feature { return a.completions.Lacks() }
+
+// LeftOut says what requests leave out, since when and of how many; "" for nothing.
 func (a *Asker) LeftOut() string { return a.completions.LeftOut() }
 
 // Load is that of the caller.

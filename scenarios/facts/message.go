@@ -111,6 +111,9 @@ func (m *Message) Document() *text.Document { return m.doc }
 func (m *Message) Stray(of []Wanted, texts []*Message) string {
 	known := valuesOf(m.context.readAll(of))
 	covered := m.cover(of)
+	for _, q := range m.doc.Cues() { // "un neuf" isn't nine
+		covered = append(covered, q.At)
+	}
 	for _, t := range texts {
 		known = text.AppendNew(known, t.values)
 		for _, v := range t.values {

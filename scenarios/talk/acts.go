@@ -7,47 +7,65 @@ import (
 	"github.com/csenv/csenv/scenarios/desk"
 )
 
-// What clauses do, by the names of the cues. Names with several words are joined by "|".
+// rule says how acts of a kind are worded.
 type rule struct {
-	// shows are cues one of which each act of the kind has. permits are those that it may have
-	// besides.
-	shows, permits []string
+	// cues are what the words of an act may do, by the names of the lexicon's lines.
+	cues []string
+	// shown means that they must do one of these.
+	shown []string
 }
 
-// rules say how acts of each kind are worded.
+// rules are those of the kinds. Every act may say how the customer feels.
 var rules = map[Kind]rule{
-	Request:   {nil, []string{"yes", "ask", "want", "change", "no", "promise"}},
-	Tell:      {nil, []string{"yes"}},
-	Evade:     {[]string{"ask", "deny", "no"}, []string{"ask", "no"}},
-	Correct:   {nil, []string{"yes", "no"}},
-	Rethink:   {nil, []string{"yes", "want", "no"}},
-	Insist:    {[]string{"want", "no", "deny", "ask", "again", "insist"}, []string{"want", "no", "ask"}},
-	Accept:    {[]string{"yes", "agree"}, []string{"yes", "agree"}},
-	Decline:   {[]string{"no", "deny"}, []string{"no"}},
-	Confirm:   {[]string{"yes", "agree"}, []string{"yes", "agree"}},
-	Deny:      {[]string{"no", "deny"}, []string{"no"}},
-	Remind:    {[]string{"ask", "note", "yes"}, []string{"yes", "ask"}},
-	Exhausted: {[]string{"know", "deny", "no"}, []string{"yes", "no"}},
-	Close:     {[]string{"end", "no", "deny"}, []string{"yes", "end", "no"}},
+	Request:   {cues: []string{"yes", "ask", "want", "change", "no", "again", "note", "deny"}},
+	Tell:      {cues: []string{"yes", "again", "note", "correct", "tell"}},
+	Evade:     {cues: []string{"ask", "no", "again", "deny"}},
+	Correct:   {cues: []string{"yes", "no", "correct", "change", "again"}},
+	Rethink:   {cues: []string{"yes", "want", "no", "change", "correct", "deny", "instead"}},
+	Insist:    {cues: []string{"want", "no", "deny", "ask", "again", "insist"}},
+	Accept:    {cues: []string{"yes", "agree", "note"}, shown: []string{"yes", "agree"}},
+	Confirm:   {cues: []string{"yes", "agree", "note"}, shown: []string{"yes", "agree"}},
+	Decline:   {cues: []string{"no", "deny", "want"}, shown: []string{"no", "deny", "instead"}},
+	Deny:      {cues: []string{"no", "deny", "want"}, shown: []string{"no", "deny", "instead"}},
+	Complain:  {cues: []string{"feel"}},
+	Remind:    {cues: []string{"yes", "ask", "note"}},
+	Exhausted: {cues: []string{"know", "no", "yes", "tell", "correct", "deny"}},
+	Close:     {cues: []string{"end", "yes", "no", "note", "deny", "know"}},
 }
 
-// yielding is the rule of giving in to a refusal.
-var yielding = rule{[]string{"yield", "agree"}, []string{"yield", "agree", "yes", "no", "promise", "end"}}
+// yielding is the rule of giving in to a refusal, and wishing that of telling a wish or an address.
+var (
+	yielding = rule{cues: []string{"yield", "agree", "yes", "no", "promise", "end", "deny"},
+		shown: []string{"yield", "agree", "yes", "deny"}}
+	wishing = rule{cues: []string{"want", "agree", "either", "yes", "again", "note", "tell"}}
+)
 
 // either is what shows that a customer has no wish.
 const either = "either"
 
-// restricted are the cues that words have only if an act permits them.
+// restricted are what the words do only if an act does it.
 var restricted = []string{"yes", "agree", "no", "end", "yield", "ask", "want", "promise"}
 
-// subjects are the cues of what changes are about.
-var subjects = map[string]string{desk.Refunding: "about refund", desk.Crediting: "about credit",
-	desk.Replacing: "about replacement", desk.Cancelling: "about cancelling", desk.Readdressing: "about address",
-	desk.Escalating: "about others"}
+// subjects are what changes and requests are about. The first one shows a request.
+var subjects = map[string][]string{desk.Refunding: {"about refund"}, desk.Crediting: {"about credit"},
+	desk.Replacing: {"about replacement"}, desk.Cancelling: {"about cancelling"},
+	desk.Readdressing: {"about address"}, desk.Escalating: {"about others"}, AboutAddress: {"about address"},
+	"cancel_subscription": {"about plan", "about refund"}, "downgrade": {"about plan", "about refund", "about credit"},
+	"outage": {"about plan", "about refund", "about credit"}, "email_change": {"about mail", "about address"},
+	"warranty_end": {"about warranty"}, "data_request": {"about data", "about mail"}}
+
+// isAbout reports whether an act is about a subject. Who thinks again weighs two remedies.
+func (a *Act) isAbout(subject string) bool {
+	return slices.Contains(subjects[a.Topic], subject) ||
+		a.Kind == Rethink && a.Topic != desk.Readdressing && (subject == "about refund" || subject == "about replacement")
+}
 
 func (a *Act) rule() rule {
-	if a.Kind == Accept && a.Topic == "" {
+	switch {
+	case a.Kind == Accept && a.Topic == "":
 		return yielding
+	case a.Kind == Tell && (a.Topic == AboutWish || a.Topic == AboutAddress):
+		return wishing
 	}
 	return rules[a.Kind]
 }
@@ -66,92 +84,129 @@ func (a *Act) side() int {
 
 // checkActs wants the words to do what the acts do.
 func (c *checker) checkActs() error {
-	permitted := []string{}
 	sides := map[int]int{}
-	for i := range c.Acts {
-		a := &c.Acts[i]
-		if a.IsQuoted() {
-			continue
-		}
+	for _, a := range c.open {
 		sides[a.side()]++
-		r := a.rule()
-		permitted = append(permitted, r.permits...)
-		if len(r.shows) > 0 && !slices.ContainsFunc(r.shows, c.words.does) {
+		if shown := a.rule().shown; shown != nil && !slices.ContainsFunc(shown, c.words.has) {
 			return refuse(RefusedOmitted, "say clearly: %s", a.Words)
 		}
 		if err := c.checkWish(a); err != nil {
 			return err
 		}
 	}
-	for _, q := range c.words.cues {
-		what := q.does()
-		switch {
-		case what == "direct" && !c.template.has(what):
-			return refuse(RefusedInstruction, "don't write %q", c.words.doc.Quote(q.At))
-		case slices.Contains(restricted, what) && !slices.Contains(permitted, what) && !c.template.does(what):
-			return refuse(RefusedAct, "%q does what isn't to be done (%s)", c.words.doc.Quote(q.At), what)
-		case q.isAbout() && !c.mayName(q.Name, sides[1]+sides[-1] > 0):
-			return refuse(RefusedAct, "%q isn't to be spoken of", c.words.doc.Quote(q.At))
+	for i, q := range c.words.cues {
+		switch quote := c.words.doc.Quote(q.At); {
+		case q.does() == "direct" && !c.template.has("direct"):
+			return refuse(RefusedInstruction, "don't write %q", quote)
+		case slices.Contains(restricted, q.does()) && !c.maySay(i):
+			return refuse(RefusedAct, "%q does what isn't to be done: %s", quote, q.does())
+		case q.isAbout() && !c.mayName(&q, sides[1]+sides[-1] > 0):
+			return refuse(RefusedAct, "%q isn't to be spoken of", quote)
 		}
 	}
-	if err := c.checkQuestions(permitted); err != nil {
+	if err := c.checkQuestions(); err != nil {
 		return err
 	}
 	return c.checkSides(sides)
 }
 
-// does reports whether the words do something.
-func (r *reading) does(what string) bool {
-	return r.has(what) || what == "ask" && strings.Contains(r.original, "?")
+// maySay reports whether a cue, or another one of the same words, does what an act does.
+func (c *checker) maySay(i int) bool {
+	if q := c.words.cues[i]; q.does() == "end" && c.isOfRequest(&q) {
+		return true // It is what ends.
+	}
+	return slices.ContainsFunc(c.words.cues, func(q cue) bool { return q.At == c.words.cues[i].At && c.permits(&q) })
+}
+
+// permits reports whether an act does something, or its own words do.
+func (c *checker) permits(q *cue) bool {
+	return c.shows(q.does()) || slices.ContainsFunc(c.template.cues, func(o cue) bool {
+		return o.Name == q.Name && c.template.doc.Quote(o.At) == c.words.doc.Quote(q.At)
+	})
+}
+
+// shows reports whether an act does something.
+func (c *checker) shows(what string) bool {
+	return what == "feel" || slices.ContainsFunc(c.Acts, func(a Act) bool {
+		return !a.IsQuoted() && slices.Contains(a.rule().cues, what)
+	})
 }
 
 // mayName reports whether the acts are about a subject, or the customer named it before and answers
-// no question whether they agree.
-func (c *checker) mayName(subject string, answers bool) bool {
-	names := func(r *reading) bool { return r.about(subject, true) || r.about(subject, false) }
-	return names(c.template) || slices.ContainsFunc(c.Acts, func(a Act) bool { return subjects[a.Topic] == subject }) ||
-		!answers && slices.ContainsFunc(c.own, names)
+// no question whether they agree. In the clause of a request's subject, others are about that.
+func (c *checker) mayName(q *cue, answers bool) bool {
+	names := func(r *reading) bool { return r.about(q.Name, true) || r.about(q.Name, false) }
+	return names(c.template) || !answers && slices.ContainsFunc(c.own, names) ||
+		slices.ContainsFunc(c.Acts, func(a Act) bool {
+			return a.isAbout(q.Name)
+		}) || c.isOfRequest(q)
+}
+
+// isOfRequest reports whether the subject of a request stands in the clause of a cue.
+func (c *checker) isOfRequest(q *cue) bool {
+	return slices.ContainsFunc(c.Acts, func(a Act) bool {
+		return a.Kind == Request && slices.ContainsFunc(c.words.cues, func(o cue) bool {
+			return o.lo == q.lo && a.isAbout(o.Name)
+		})
+	})
 }
 
 // checkWish wants the subjects of a wish, and none that it is against to be wished for.
 func (c *checker) checkWish(a *Act) error {
-	if a.Kind != Rethink && a.Kind != Request && a.Topic != AboutWish {
-		return nil
-	}
 	template := c.read(a.Words)
+	switch {
+	case a.Kind == Request:
+		about := subjects[a.Topic]
+		if len(a.Values) == 0 && len(about) > 0 &&
+			!slices.ContainsFunc(c.words.cues, func(q cue) bool { return q.Name == about[0] }) {
+			return refuse(RefusedOmitted, "say clearly: %s", a.Words)
+		}
+		return nil
+	case a.Kind != Rethink && a.Topic != AboutWish:
+		return nil
+	case template.has(either) && !c.words.has(either):
+		return refuse(RefusedOmitted, "say clearly: %s", a.Words)
+	}
+	for _, q := range c.words.cues {
+		of := func(o *Act) bool { return o != a && o.isAbout(q.Name) }
+		if (q.Name == "about refund" || q.Name == "about replacement") && !q.denied && !template.about(q.Name, false) &&
+			!slices.ContainsFunc(c.open, of) && !c.isOfRequest(&q) {
+			return refuse(RefusedAct, "%q isn't wished for", c.words.doc.Quote(q.At))
+		}
+	}
 	for _, q := range template.cues {
 		switch {
 		case !q.isAbout():
-		case a.Kind == Request && (c.words.about(q.Name, true) || c.words.about(q.Name, false)):
-			return nil
-		case a.Kind == Request:
 		case !template.about(q.Name, false) && c.words.about(q.Name, false):
 			return refuse(RefusedAct, "%q isn't wished for", template.doc.Quote(q.At))
 		case !q.denied && !c.words.about(q.Name, false):
 			return refuse(RefusedOmitted, "say clearly: %s", a.Words)
 		}
 	}
-	if a.Kind == Request || a.Kind == Tell && template.has(either) && !c.words.has(either) {
-		return refuse(RefusedOmitted, "say clearly: %s", a.Words)
-	}
 	return nil
 }
 
-// checkQuestions wants no question but those of the acts, and those that repeat what is answered: "A
-// refund? Yes."
-func (c *checker) checkQuestions(permitted []string) error {
-	if slices.Contains(permitted, "ask") {
-		return nil
+// checkQuestions wants no more questions than the acts may ask, beside those that repeat what is
+// answered: "A refund? Yes."
+func (c *checker) checkQuestions() error {
+	left := 0
+	for _, a := range c.open {
+		if slices.Contains(a.rule().cues, "ask") {
+			left += max(1, strings.Count(a.Words, "?"))
+		}
 	}
 	for i, t := range c.words.doc.Tokens {
 		if t.Text != "?" || i == 0 {
 			continue
 		}
 		lo, _ := c.words.clauseAt(i - 1)
-		if !slices.ContainsFunc(c.words.cues, func(q cue) bool {
-			return q.lo == lo && slices.ContainsFunc(c.Acts, func(a Act) bool { return a.side() != 0 && subjects[a.Topic] == q.Name })
+		if slices.ContainsFunc(c.words.cues, func(q cue) bool {
+			return q.lo == lo && slices.ContainsFunc(c.open, func(a *Act) bool { return a.side() != 0 && a.isAbout(q.Name) })
 		}) {
-			return refuse(RefusedAct, "ask nothing")
+			continue
+		}
+		if left--; left < 0 {
+			return refuse(RefusedAct, "ask nothing else: %q", c.words.doc.Quote(c.words.sentenceAt(i)))
 		}
 	}
 	return nil
@@ -159,91 +214,70 @@ func (c *checker) checkQuestions(permitted []string) error {
 
 // checkSides wants each change that is answered to get its own answer.
 func (c *checker) checkSides(sides map[int]int) error {
-	others := slices.ContainsFunc(c.Acts, func(a Act) bool { return a.side() <= 0 && a.Kind != Complain })
+	others := slices.ContainsFunc(c.open, func(a *Act) bool { return a.side() <= 0 && a.Kind != Complain })
 	switch {
-	case sides[1] > 0 && !others && c.words.has("deny"):
+	case sides[1] > 0 && !others && c.denies():
 		return refuse(RefusedAct, "what is agreed to isn't to be denied")
-	case sides[1]+sides[-1] < 2:
+	case len(c.open) < 2:
 		return nil
 	}
-	for i := range c.Acts {
-		a := &c.Acts[i]
+	for _, a := range c.open {
 		if a.side() == 0 {
 			continue
 		}
-		at := slices.IndexFunc(c.words.cues, func(q cue) bool { return q.Name == subjects[a.Topic] })
-		if at < 0 || sides[1] > 0 && sides[-1] > 0 && c.sideAt(at) != a.side() {
+		named, answered := false, false
+		for at, q := range c.words.cues {
+			if a.isAbout(q.Name) {
+				named, answered = true, answered || c.sideAt(at) == a.side()
+			}
+		}
+		if !answered && (named || sides[1]+sides[-1] > 1) {
 			return refuse(RefusedOmitted, "say clearly: %s", a.Words)
 		}
 	}
 	return nil
 }
 
-// sideAt is the answer to the change that a cue names: the first one after it and before the next
-// change, or else the last one before it in its sentence.
+// denies reports whether something is denied, but in a phrase such as "no objections".
+func (c *checker) denies() bool {
+	return slices.ContainsFunc(c.words.cues, func(q cue) bool {
+		return q.Name == "not deny" && !q.feels && !slices.ContainsFunc(c.words.cues, func(o cue) bool {
+			return o.does() == "agree" && o.At.Lo <= q.At.Lo && q.At.Hi <= o.At.Hi
+		})
+	})
+}
+
+// sideAt is the answer to the change that a cue names, in its sentence, and in the next one if it is
+// a question: the first one after it and before the next change, or else the last one before it.
 func (c *checker) sideAt(at int) int {
+	named, d := &c.words.cues[at], c.words.doc
+	near := c.words.sentenceAt(named.At.Lo)
+	if d.Tokens[near.Hi-1].Text == "?" && near.Hi < len(d.Tokens) {
+		near.Hi = c.words.sentenceAt(near.Hi).Hi
+	}
 	side := func(q *cue) int {
-		switch what := q.does(); {
-		case what == "no", what == "deny":
+		switch q.does() {
+		case "no", "deny", "instead":
 			return -1
-		case what == "yes", what == "agree":
+		case "yes", "agree":
 			return 1
 		}
 		return 0
 	}
-	named := c.words.cues[at].Name
-	for i := at + 1; i < len(c.words.cues); i++ {
+	found := 0
+	for i := range c.words.cues {
 		q := &c.words.cues[i]
-		if q.isAbout() && q.Name != named {
-			break
-		}
-		if s := side(q); s != 0 {
-			return s
+		switch {
+		case q.At.Lo < near.Lo || q.At.Lo >= near.Hi:
+		case q.isAbout() && q.Name != named.Name && i > at:
+			return found
+		case q.isAbout() && q.Name != named.Name:
+			found = 0
+		case i > at && side(q) != 0:
+			return side(q)
+		case side(q) != 0:
+			found = side(q)
 		}
 	}
-	for i := at - 1; i >= 0 && !c.words.cues[i].isAbout(); i-- {
-		if s := side(&c.words.cues[i]); s != 0 {
-			return s
-		}
-	}
-	return 0
+	return found
 }
-
-// maxUnknown is the most words of a sentence that neither the language's lexicon nor the
-// conversation has, maxUnshown the most of one that shows no act.
-const maxUnknown, maxUnshown = 4, 1
-
-// checkClear wants each sentence to show one of the acts, or to be of known words.
-func (c *checker) checkClear() error {
-	known := map[string]bool{}
-	for _, r := range append([]*reading{c.template}, c.said...) {
-		for _, t := range r.doc.Tokens {
-			known[stem(t.Text)] = true
-		}
-	}
-	unknown, shown := []string{}, false
-	d := c.words.doc
-	for i := range d.Tokens {
-		if d.StartsSentence(i) {
-			unknown, shown = nil, false
-		}
-		t := &d.Tokens[i]
-		if len(t.Text) > 2 && t.Value == 0 && !known[stem(t.Text)] && !d.IsKnown(i) && !c.words.inCue(i) &&
-			strings.Trim(t.Text, "abcdefghijklmnopqrstuvwxyz") == "" {
-			unknown = append(unknown, t.Text)
-		}
-		shown = shown || t.Value > 0 || c.words.inCue(i)
-		if len(unknown) > maxUnknown || len(unknown) > maxUnshown && !shown && (i+1 == len(d.Tokens) || d.StartsSentence(i+1)) {
-			return refuse(RefusedUnclear, "say it more simply, without %q", strings.Join(unknown, ", "))
-		}
-	}
-	return nil
-}
-
-// inCue reports whether a cue that does something stands at token i.
-func (r *reading) inCue(i int) bool {
-	return slices.ContainsFunc(r.cues, func(q cue) bool { return q.At.Lo <= i && i < q.At.Hi && q.Name != "does fill" })
-}
-
-// stem is the beginning of a word, which its forms share.
-func stem(s string) string { return s[:min(len(s), 5)] }

@@ -17,30 +17,18 @@ type RefusalKind string
 
 // The kinds of refusals.
 const (
-	// RefusedLength words are none, or too many for the acts.
-	RefusedLength RefusalKind = "length"
-	// RefusedMarkup words have marks, links, roles or letters that no customer writes.
-	RefusedMarkup RefusalKind = "markup"
-	// RefusedLanguage words are in another language than the case.
-	RefusedLanguage RefusalKind = "language"
-	// RefusedInstruction words speak of the agent's instructions or tools.
-	RefusedInstruction RefusalKind = "instruction"
-	// RefusedQuote words lack a text that must stand as it is.
-	RefusedQuote RefusalKind = "quote"
-	// RefusedValue words state an amount, a day, an id or a number that is nobody's.
-	RefusedValue RefusalKind = "value"
-	// RefusedName words have a name that is nobody's.
-	RefusedName RefusalKind = "name"
-	// RefusedHidden words state what the customer doesn't say yet.
-	RefusedHidden RefusalKind = "hidden"
-	// RefusedMissing words lack a value of an act.
-	RefusedMissing RefusalKind = "missing"
-	// RefusedAct words do something that no act does.
-	RefusedAct RefusalKind = "act"
-	// RefusedOmitted words don't do what an act does.
-	RefusedOmitted RefusalKind = "omitted"
-	// RefusedUnclear words have a sentence that shows none of the acts.
-	RefusedUnclear RefusalKind = "unclear"
+	RefusedLength      RefusalKind = "length"      // no words, or too many for the acts
+	RefusedMarkup      RefusalKind = "markup"      // marks, links, roles or letters that no customer writes
+	RefusedLanguage    RefusalKind = "language"    // another language than the case's
+	RefusedInstruction RefusalKind = "instruction" // the agent's instructions or tools are spoken of
+	RefusedQuote       RefusalKind = "quote"       // a text that must stand as it is doesn't
+	RefusedValue       RefusalKind = "value"       // an amount, a day, an id or a number that is nobody's
+	RefusedName        RefusalKind = "name"        // a name that is nobody's
+	RefusedHidden      RefusalKind = "hidden"      // a value that the customer doesn't state yet
+	RefusedMissing     RefusalKind = "missing"     // a value of an act isn't stated
+	RefusedAct         RefusalKind = "act"         // something is done that no act does
+	RefusedOmitted     RefusalKind = "omitted"     // what an act does isn't done
+	RefusedUnclear     RefusalKind = "unclear"     // a sentence shows none of the acts
 )
 
 // RefusalKinds lists them.
@@ -82,16 +70,20 @@ func Check(t *Turn, words string) error {
 	var acts []string
 	for i := range t.Acts {
 		a := &t.Acts[i]
-		if !a.IsQuoted() {
-			acts = append(acts, a.Words)
-			continue
-		}
 		quote := strings.TrimRight(strings.Join(strings.Fields(text.Normalise(a.Words)), " "), ".!")
 		before, after, found := strings.Cut(own, quote)
-		if !found {
+		switch {
+		case a.IsQuoted() && !found:
 			return refuse(RefusedQuote, "these words must stand as they are: %q", quote)
+		case a.IsQuoted():
+			own = before + "\n\n" + after
+			continue
+		case found && len(strings.Fields(quote)) > 3: // An act in its own words is as it should be.
+			own = before + "\n\n" + after
+		default:
+			c.open = append(c.open, a)
 		}
-		own = before + "\n\n" + after
+		acts = append(acts, a.Words)
 	}
 	c.words, c.template = c.read(own), c.read(strings.Join(acts, " "))
 	for _, check := range []func() error{c.checkLanguage, c.checkValues, c.checkNames, c.checkActs, c.checkClear} {
@@ -106,7 +98,7 @@ func Check(t *Turn, words string) error {
 const lengthFactor, lengthMore = 3, 160
 
 // marks are what no customer writes: markup, links, roles and tokens of templates of chats.
-var marks = regexp.MustCompile("(?i)[<>{}\\[\\]|\\\\`~^=#*_]|https?:|www\\.|\\S/\\S*/|" +
+var marks = regexp.MustCompile("(?i)[<>{}\\[\\]|\\\\`~^=#*_]|https?:|www\\.|\\p{L}/\\S*/|" +
 	`(^|\n)\s*[-•]|\b(system|assistant|user|agent|human|customer|tool)\s*:|\p{L}\.(com|org|net|io|de|fr|es|ai)\b`)
 
 func checkForm(t *Turn, words string) error {
@@ -133,7 +125,7 @@ func checkForm(t *Turn, words string) error {
 		return refuse(RefusedMarkup, "write plain words without %q", strings.TrimSpace(at))
 	}
 	for _, r := range rest {
-		if r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r > unicode.MaxLatin1 &&
+		if r != '\n' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.So) || r > unicode.MaxLatin1 &&
 			unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) || r > unicode.MaxLatin1 && unicode.IsNumber(r) {
 			return refuse(RefusedMarkup, "write plain words without %q", r)
 		}
@@ -146,6 +138,8 @@ type checker struct {
 	*Turn
 
 	context *facts.Context
+	// open are the acts whose own words don't stand in the words.
+	open []*Act
 	// words and template are without what is quoted.
 	words, template *reading
 	// said are the messages before, own the customer's among them.
@@ -167,33 +161,51 @@ type cue struct {
 
 	// lo and hi are the clause's first token and the one after its last one.
 	lo, hi int
-	// denied means that the clause says the opposite.
-	denied bool
+	// denied means that the clause says the opposite, tells and feels that it has such a cue.
+	denied, tells, feels bool
+}
+
+// parse reads a text without its cues.
+func (c *checker) parse(s string) *reading {
+	m := c.context.NewMessage(s)
+	return &reading{Message: m, original: s, doc: m.Document()}
 }
 
 func (c *checker) read(s string) *reading {
-	r := &reading{Message: c.context.NewMessage(s), original: s}
-	r.doc = r.Document()
+	r := c.parse(s)
 	all := r.doc.Cues()
 	for _, found := range all {
-		lo, hi := r.clauseAt(found.At.Lo)
-		r.cues = append(r.cues, cue{Cue: found, lo: lo, hi: hi, denied: slices.ContainsFunc(all, func(o text.Cue) bool {
-			if o.Name != "does deny" || o.At.Lo < lo || o.At.Lo >= hi {
-				return false
-			}
+		q := cue{Cue: found}
+		q.lo, q.hi = r.clauseAt(found.At.Lo)
+		for _, o := range all {
 			before, after := found.At.Lo-o.At.Hi, o.At.Lo-found.At.Hi
-			return before >= 0 && before <= denyBefore || after >= 0 && after <= denyAfter
-		})})
+			switch {
+			case o.At.Lo < q.lo || o.At.Lo >= q.hi:
+			case o.Name == "not deny":
+				q.denied = q.denied || before >= 0 && before <= denyBefore || after >= 0 && after <= denyAfter
+			case o.Name == "not instead":
+				q.denied = q.denied || before >= 0 && before <= denyBefore
+			case o.Name == "does tell":
+				q.tells = true
+			case o.Name == "does feel":
+				q.feels = true
+			}
+		}
+		r.cues = append(r.cues, q)
 	}
 	return r
 }
 
 // The most tokens between a negation and what it denies.
-const denyBefore, denyAfter = 4, 2
+const denyBefore, denyAfter = 6, 2
 
-// clauseAt returns the tokens between the marks around a token.
+// clauseAt returns the tokens between the marks and conjunctions around a token.
 func (r *reading) clauseAt(i int) (lo, hi int) {
-	ends := func(k int) bool { return strings.Contains(".,;:?!\n\"()", r.doc.Tokens[k].Text) }
+	ends := func(k int) bool {
+		t := &r.doc.Tokens[k]
+		return strings.Contains(".,;:?!\n\"()", t.Text) || t.IsWord("and", "but", "und", "aber", "sondern", "et", "mais", "y",
+			"pero", "sino")
+	}
 	for lo = i; lo > 0 && !ends(lo-1); lo-- {
 	}
 	for hi = i; hi < len(r.doc.Tokens) && !ends(hi); hi++ {
@@ -201,18 +213,26 @@ func (r *reading) clauseAt(i int) (lo, hi int) {
 	return lo, hi
 }
 
-// has reports whether a clause does something. What agrees and is denied refuses.
+// has reports whether a clause does something.
 func (r *reading) has(what string) bool {
 	return slices.ContainsFunc(r.cues, func(q cue) bool { return q.does() == what })
 }
 
-// does is what a cue does with what is denied in mind.
+// does is what a cue does in its clause: to agree to nothing is to refuse, nothing more to tell is
+// no end, and getting angry is no promise.
 func (q *cue) does() string {
-	name := strings.TrimPrefix(q.Name, "does ")
-	if q.denied && (name == "agree" || name == "yes") {
+	switch name := strings.TrimPrefix(strings.TrimPrefix(q.Name, "does "), "not "); {
+	case name == "yes" && q.At.Lo > q.lo && q.At.Hi == q.At.Lo+1 && !q.denied: // "a fine one"
+		return "fill"
+	case q.denied && (name == "agree" || name == "yes" || name == "want"):
 		return "no"
+	case q.tells && name == "end":
+		return "know"
+	case q.feels && name == "promise":
+		return "feel"
+	default:
+		return name
 	}
-	return name
 }
 
 // isAbout reports whether a cue names a subject: a change that settles requests, or a kind of
@@ -223,12 +243,16 @@ func (r *reading) about(name string, denied bool) bool {
 	return slices.ContainsFunc(r.cues, func(q cue) bool { return q.Name == name && q.denied == denied })
 }
 
-// checkLanguage wants the language's own words to be the commonest ones.
+// checkLanguage wants fewer common words of other languages, which the own one doesn't have, than of
+// the own one.
 func (c *checker) checkLanguage() error {
-	counts := c.words.doc.CommonWords()
-	own := counts[c.words.doc.Lexicon.Language]
-	for language, n := range counts {
-		if n > own && n > 1 || c.words.Foreign {
+	d := c.words.doc
+	own := d.CommonWords(func(int) bool { return true })[d.Lexicon.Language]
+	if c.words.Foreign {
+		return refuse(RefusedLanguage, "write %s", c.Language)
+	}
+	for language, n := range d.CommonWords(func(i int) bool { return !d.IsKnown(i) }) {
+		if n > own || n > 1 && 2*n > own {
 			return refuse(RefusedLanguage, "write %s, not %s", c.Language, language)
 		}
 	}
@@ -239,11 +263,12 @@ func (c *checker) checkLanguage() error {
 func (c *checker) checkValues() error {
 	var of []facts.Wanted
 	for i := range c.Acts {
-		if c.Acts[i].IsQuoted() {
+		a := &c.Acts[i]
+		of = append(of, a.Values...)
+		if !slices.Contains(c.open, a) {
 			continue
 		}
-		for _, v := range c.Acts[i].Values {
-			of = append(of, v)
+		for _, v := range a.Values {
 			if !c.words.States(v) {
 				return refuse(RefusedMissing, "%s must be stated: %s", strings.ReplaceAll(v.What, "_", " "), v.Values[0])
 			}
@@ -251,11 +276,13 @@ func (c *checker) checkValues() error {
 	}
 	known := []*facts.Message{c.template.Message}
 	for i, s := range c.Said {
-		said := c.read(s)
-		if known = append(known, said.Message); i%2 == 0 {
-			c.own = append(c.own, said)
+		if i%2 == 0 {
+			c.own = append(c.own, c.read(s))
+			c.said = append(c.said, c.own[i/2])
+		} else {
+			c.said = append(c.said, c.parse(s))
 		}
-		c.said = append(c.said, said)
+		known = append(known, c.said[i].Message)
 	}
 	if stray := c.words.Stray(of, known); stray != "" {
 		return refuse(RefusedValue, "%q is none of the values to state", stray)
@@ -273,7 +300,7 @@ func (c *checker) checkValues() error {
 func (c *checker) checkDenied(of []facts.Wanted) error {
 	for _, v := range of {
 		for _, q := range c.words.cues {
-			if q.Name == "does deny" && q.At.Hi < q.hi && c.words.Quote(c.words.doc.Quote(
+			if q.Name == "not deny" && q.At.Hi < q.hi && c.words.Quote(c.words.doc.Quote(
 				text.Span{Lo: q.At.Hi, Hi: min(q.At.Hi+denyBefore, q.hi)})).States(v) && !c.template.has("deny") {
 				return refuse(RefusedAct, "%s is denied", v.Values[0])
 			}
@@ -300,17 +327,18 @@ func (c *checker) checkNames() error {
 		known[t.Text] = known[t.Text] || c.words.doc.IsKnown(i)
 	}
 	german := c.words.doc.Lexicon.Language == "de"
-	before := ""
+	var before [2]string
 	for _, at := range word.FindAllStringIndex(c.words.original, -1) {
 		w := c.words.original[at[0]:at[1]]
-		folded, previous := text.Fold(w), before
-		before = folded
+		folded, last := text.Fold(w), before
+		before = [2]string{last[1], folded}
 		first, _ := utf8.DecodeRuneInString(w)
 		lead := strings.TrimRight(c.words.original[:at[0]], " \"'¿¡(„“«-")
 		switch {
 		case !unicode.IsUpper(first), said[folded], known[folded], len(folded) < 2:
 		case lead == "", strings.ContainsAny(lead[len(lead)-1:], ".!?:\n"):
-		case german && (nounBefore.MatchString(previous) || nounEnd.MatchString(folded)):
+		case german && (article.MatchString(last[1]) || nounEnd.MatchString(folded) ||
+			article.MatchString(last[0]) && adjective.MatchString(last[1])):
 		default:
 			return refuse(RefusedName, "%q was not said before", w)
 		}
@@ -318,8 +346,115 @@ func (c *checker) checkNames() error {
 	return nil
 }
 
-// nounBefore are the ends of German articles and adjectives, and nounEnd those of nouns.
+// Before a German noun stands an article, and maybe an adjective. Ends make nouns of other words.
 var (
-	nounBefore = regexp.MustCompile(`(e[nmrs]?|as|am|im|zum|zur|vom|beim|ein|kein|mein|ihr|sein)$`)
-	nounEnd    = regexp.MustCompile(`(ung|heit|keit|schaft|tion|nis|tat)(en|s|e)?$`)
+	article   = regexp.MustCompile(`^(d(er|ie|as|en|em|es)|(k?ein|[mds]ein|unser|euer|ihr|dies|jed|welch)(e|er|es|en|em)?|am|im|zum|zur|vom|beim|ins|ans)$`)
+	adjective = regexp.MustCompile(`e[nmrs]?$`)
+	nounEnd   = regexp.MustCompile(`(ung|heit|keit|schaft|tion|nis|tat)(en|s|e)?$`)
 )
+
+// The most words of a sentence that neither the language's lexicon nor the conversation has, and
+// those of a phrase, such as a greeting, that shows nothing.
+const maxUnknown, maxPhrase = 4, 3
+
+// checkClear wants each sentence to show one of the acts by a value or a cue, or to be a phrase of
+// known words. Each act that complains, knows nothing or says no may have one that shows nothing but
+// a negation, or not even that, if no other sentence shows it.
+func (c *checker) checkClear() error {
+	known, left, dark := c.listKnown(), 0, 0
+	var free []*Act // that may have such a sentence
+	for _, a := range c.open {
+		switch {
+		case a.Kind == Complain, a.Kind == Exhausted:
+			left, dark = left+1, dark+1
+		case a.Kind == Evade:
+			left, dark = left+2, dark+1
+		case slices.Contains(a.rule().cues, "deny"):
+			left++
+		default:
+			continue
+		}
+		free = append(free, a)
+	}
+	var unclear []text.Span
+	d := c.words.doc
+	for i := 0; i < len(d.Tokens); {
+		at := c.words.sentenceAt(i)
+		unknown, words, shown, denies := 0, 0, false, false
+		for ; i < at.Hi; i++ {
+			t := &d.Tokens[i]
+			if t.Kind != text.WordToken {
+				shown = shown || t.Kind != text.PunctToken || t.Text == "?"
+				continue
+			}
+			words++
+			inActs, isKnown := known[stem(t.Text)]
+			if shown = shown || inActs; len(t.Text) > 2 && !isKnown && !d.IsKnown(i) {
+				unknown++
+			}
+		}
+		answers := false
+		for _, q := range c.words.cues {
+			if q.At.Lo < at.Lo || q.At.Lo >= at.Hi {
+				continue
+			}
+			denies = denies || q.Name == "not deny"
+			mine := q.isAbout() && c.mayName(&q, true) || q.Name != "not deny" && c.shows(q.does())
+			shown = shown || mine
+			answers = answers || mine && slices.ContainsFunc(free, func(a *Act) bool {
+				return a.isAbout(q.Name) || slices.Contains(a.rule().cues, q.does()) && q.does() != "yes"
+			})
+		}
+		switch {
+		case unknown > maxUnknown, unknown > 2 && 2*unknown > words:
+			return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(at))
+		case shown:
+			if answers || strings.Contains(d.Quote(at), "?") && hasKind(free, Evade) {
+				left--
+			}
+		case words > maxPhrase || unknown > 0 && words == maxPhrase || denies:
+			if unclear = append(unclear, at); !denies {
+				dark--
+			}
+		}
+	}
+	if len(unclear) > 0 && (len(unclear) > left || dark < 0) {
+		return refuse(RefusedUnclear, "say it more simply: %q", d.Quote(unclear[len(unclear)-1]))
+	}
+	return nil
+}
+
+func hasKind(acts []*Act, kind Kind) bool {
+	return slices.ContainsFunc(acts, func(a *Act) bool { return a.Kind == kind })
+}
+
+// listKnown lists the stems of the conversation's words, and whether they are of the acts' values.
+func (c *checker) listKnown() map[string]bool {
+	known := map[string]bool{}
+	for _, r := range append([]*reading{c.template}, c.said...) {
+		for _, t := range r.doc.Tokens {
+			known[stem(t.Text)] = false
+		}
+	}
+	for _, a := range c.open {
+		for _, v := range a.Values {
+			for _, w := range word.FindAllString(v.Values[0], -1) {
+				known[stem(text.Fold(w))] = true
+			}
+		}
+	}
+	return known
+}
+
+// sentenceAt returns the tokens of the sentence at a token.
+func (r *reading) sentenceAt(i int) text.Span {
+	lo, hi := i, i+1
+	for ; !r.doc.StartsSentence(lo); lo-- {
+	}
+	for ; hi < len(r.doc.Tokens) && !r.doc.StartsSentence(hi); hi++ {
+	}
+	return text.Span{Lo: lo, Hi: hi}
+}
+
+// stem is the beginning of a word, which its forms share.
+func stem(s string) string { return s[:min(len(s), 5)] }

@@ -13,7 +13,7 @@ type Cue struct {
 }
 
 // cueKeys begin the keys of lines with cues.
-var cueKeys = []string{"does ", "about "}
+var cueKeys = []string{"does ", "about ", "not "}
 
 // loadCues reads the lines of cues. A cue may stand in several of them.
 func (lex *Lexicon) loadCues(lines map[string][]string) {
@@ -27,27 +27,32 @@ func (lex *Lexicon) loadCues(lines map[string][]string) {
 	}
 }
 
-// Cues returns the longest cues at each place, in order and without overlap.
+// Cues returns the longest cues at each place, in order. Those of what is done, what it is about and
+// what is denied overlap, as in "don't refund me".
 func (d *Document) Cues() []Cue {
 	var cues []Cue
-	for i := 0; i < len(d.Tokens); {
-		names, n := d.cuesAt(i)
-		slices.Sort(names)
-		for _, name := range names {
-			cues = append(cues, Cue{name, Span{i, i + n}})
+	for _, start := range cueKeys {
+		for i := 0; i < len(d.Tokens); {
+			names, n := d.cuesAt(i, start)
+			for _, name := range names {
+				cues = append(cues, Cue{name, Span{i, i + n}})
+			}
+			i += max(n, 1)
 		}
-		i += max(n, 1)
 	}
+	slices.SortStableFunc(cues, func(a, b Cue) int { return a.At.Lo - b.At.Lo })
 	return cues
 }
 
-func (d *Document) cuesAt(i int) (names []string, n int) {
+// cuesAt returns the longest cues at token i whose names start so, in order, and their length.
+func (d *Document) cuesAt(i int, start string) (names []string, n int) {
 	first := d.Tokens[i].Text
 	if first == "" {
 		return nil, 0
 	}
 	for _, p := range d.Lexicon.cues[first[0]] {
-		if len(p.words) < n || i+len(p.words) > len(d.Tokens) || !p.matches(d.Tokens[i:]) {
+		if len(p.words) < n || i+len(p.words) > len(d.Tokens) || !strings.HasPrefix(p.meaning, start) ||
+			!p.matches(d.Tokens[i:]) {
 			continue
 		}
 		if len(p.words) > n {
@@ -55,25 +60,32 @@ func (d *Document) cuesAt(i int) (names []string, n int) {
 		}
 		names = append(names, p.meaning)
 	}
-	return names, n
+	slices.Sort(names)
+	return slices.Compact(names), n
 }
 
-// IsKnown reports whether the lexicon has token i as a word of its own, or in a cue.
+// IsKnown reports whether the lexicon has token i as a word of its own language, or in a cue.
 func (d *Document) IsKnown(i int) bool {
 	t := &d.Tokens[i]
-	_, n := d.cuesAt(i)
-	return t.classes != 0 || t.Value > 0 || n > 0
+	own := ^(identify * 15)
+	for k, language := range Languages() {
+		if language == d.Lexicon.Language {
+			own |= identify << k
+		}
+	}
+	_, n := d.cuesAt(i, "")
+	return t.Is(own) || t.Value > 0 || n > 0
 }
 
 // StartsSentence reports whether token i is the first one of a sentence.
 func (d *Document) StartsSentence(i int) bool { return i == 0 || d.endsSentence(i-1) }
 
-// CommonWords counts the commonest words of each of Languages.
-func (d *Document) CommonWords() map[string]int {
+// CommonWords counts the commonest words of each of Languages that keep reports true for.
+func (d *Document) CommonWords(keep func(token int) bool) map[string]int {
 	counts := make(map[string]int, 4)
 	for i, language := range Languages() {
 		for k := range d.Tokens {
-			if d.Tokens[k].Is(identify << i) {
+			if d.Tokens[k].Is(identify<<i) && keep(k) {
 				counts[language]++
 			}
 		}

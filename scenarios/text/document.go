@@ -84,7 +84,7 @@ func (d *Document) Quote(s Span) string {
 // InLanguage reports whether the text is in the lexicon's language, by its commonest words. Short
 // texts pass.
 func (d *Document) InLanguage() bool {
-	counts := d.CommonWords()
+	counts := d.CommonWords(func(int) bool { return true })
 	own, most := counts[d.Lexicon.Language], 0
 	for _, n := range counts {
 		most = max(most, n)

@@ -69,7 +69,7 @@ func NewBuiltin(name, environment string, catalog *scenarios.Catalog) (Factory, 
 	case known == Noop:
 		return func(score.PlannedEpisode) (Policy, error) { return noop{isTicket}, nil }, nil
 	case known == Random:
-		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
+		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned), nil }, nil
 	case known == Heuristic:
 		return func(planned score.PlannedEpisode) (Policy, error) { return newHeuristic(planned.Task), nil }, nil
 	case known == Oracle && catalog == nil:

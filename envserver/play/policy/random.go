@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/desk"
 	"github.com/csenv/csenv/scenarios/facts"
+	"github.com/csenv/csenv/scenarios/talk"
+	"github.com/csenv/csenv/tasks"
 )
 
 // randomStream separates Random's draws from other uses of an episode's seed.
@@ -18,12 +22,17 @@ const randomStream = 0x63_73_65_6e_76
 // random draws legal actions with equal probability. The episode's seed fixes its draws.
 type random struct {
 	ticket bool
+	kind   desk.Tasks // of a workflow's task
 	rand   *rand.Rand
 }
 
-func newRandom(ticket bool, seed int64) *random {
+func newRandom(ticket bool, planned score.PlannedEpisode) *random {
 	//nolint:gosec // Draws must be repeatable, and nothing depends on their secrecy.
-	return &random{ticket: ticket, rand: rand.New(rand.NewPCG(uint64(seed), randomStream))}
+	r := &random{ticket: ticket, kind: desk.Written, rand: rand.New(rand.NewPCG(uint64(planned.Seed), randomStream))}
+	if task, known := tasks.Find(planned.Task); known && task.Talks {
+		r.kind = desk.Talks
+	}
+	return r
 }
 
 func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
@@ -91,16 +100,27 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 		return nil, err
 	}
 	id := r.pickOne(append(findIDs(seen.UserQuery), "LD-000000"))
-	tool := r.pickOne(desk.ListToolNames(desk.Written))
+	tool := r.pickOne(desk.ListToolNames(r.kind))
 	args := map[string]any{}
 	for _, arg := range desk.FindTool(tool).Args {
+		if tool == desk.Tell { // whose acts are drawn
+			arg = strings.TrimSuffix(arg, "?")
+		}
 		switch arg { // those that the tool can't do without
+		case "asks":
+			args[arg] = []string{r.pickOne(talk.Topics)}
+		case "offers", "confirms":
+			args[arg] = []string{r.pickOne(desk.ListChanges())}
 		case "order_id":
 			args[arg] = id
 		case "amount":
 			args[arg] = 1 + r.rand.IntN(200)
 		case "facts":
 			args[arg] = r.drawFacts()
+		case "topic":
+			if tool == desk.LookUpPolicy && r.kind == desk.Talks {
+				args[arg] = r.pickOne(append(desk.ListTopics(), desk.Conversations))
+			}
 		case "team", "message":
 			args[arg] = r.pickOne(values[arg])
 		}

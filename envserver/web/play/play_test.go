@@ -171,6 +171,15 @@ func TestEpisodes(t *testing.T) {
 			{"action_type": "look_up_policy", "payload": map[string]any{"topic": "money"}},
 			{"action_type": "respond_user", "payload": map[string]any{"message": reply}},
 		}},
+		"conversation": {"workflow", map[string]any{"task": "talk-easy", "seed": 3}, []map[string]any{
+			{"action_type": "tell", "payload": map[string]any{"message": "Which order is it about?",
+				"asks": []string{"order", "anything_else"}}},
+			{"action_type": "tell", "payload": map[string]any{"message": "Would a credit do? Shall I refund it?",
+				"offers": []string{"issue_credit"}, "confirms": []string{"initiate_refund", "cancel_order"}, "order_id": "LD-1"}},
+			{"action_type": "look_up_customer"},
+			{"action_type": "look_up_policy", "payload": map[string]any{"topic": "money"}},
+			{"action_type": "respond_user", "payload": map[string]any{"message": reply}},
+		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +209,9 @@ func TestEpisodes(t *testing.T) {
 					fields = a
 				}
 				for field, value := range fields {
-					if field != "action_type" {
+					if many, ok := value.([]string); ok {
+						form["f."+field] = many
+					} else if field != "action_type" {
 						form.Set("f."+field, strings.ReplaceAll(fmt.Sprint(value), "\n", "\r\n"))
 					}
 				}

@@ -156,6 +156,15 @@ EPISODES = {
     "case-medium": [{"action_type": "ask_customer", "payload": {"message": "What is your favourite colour, please?"}}]
     + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
     "case-hard": [{"action_type": "issue_credit", "payload": {"amount": "5.00"}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 40,
+    "talk-easy": [{"action_type": "tell", "payload": {"message": REPLY, "asks": ["order", "anything_else"]}}]
+    + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
+    "talk-medium": [{"action_type": "tell", "payload": {"message": REPLY, "offers": ["issue_credit"]}}, {"action_type": "look_up_policy", "payload": {}}]
+    + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
+    "talk-hard": [
+        {"action_type": "tell", "payload": {"message": REPLY, "confirms": ["initiate_refund"], "amount": "5.00"}},
+        {"action_type": "tell", "payload": {"message": REPLY, "facts": [{"what": "next_step", "value": "refused"}]}},
+    ]
+    + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 40,
 }
 
 

@@ -67,7 +67,7 @@ def grade(evidence):
         assert result.status is CheckStatus.PASS, result
 
 
-PLANS = 27  # of each task: 243 in all
+PLANS = 27  # of each task: 324 in all
 
 
 def test_validators_runtime_graders_pass_with_tool_steps_mixed_in(server_of_task, task, episodes):

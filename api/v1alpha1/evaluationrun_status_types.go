@@ -442,8 +442,8 @@ type Provenance struct {
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
 
-	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a model
-	// was the customer of conversations.
+	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a
+	// model was the customer of conversations.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`

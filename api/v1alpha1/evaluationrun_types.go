@@ -149,8 +149,8 @@ type EvaluationRunSpec struct {
 	Prices *Prices `json:"prices,omitempty"`
 
 	// customerPrices are the prices of the tokens of the model that is the pool's customer, from
-	// which status.customer.cost is computed. They may be changed until the run has ended. If unset,
-	// there is no such cost.
+	// which status.customer.cost is computed. They may be changed until the run has ended. If
+	// unset, there is no such cost.
 	// +optional
 	CustomerPrices *Prices `json:"customerPrices,omitempty"`
 

@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// setConditions sets the costs and every condition, and announces what has changed. A new reason has
-// an event of this type, "" for none.
+// setConditions sets the costs and every condition, and announces what has changed. A new reason
+// has an event of this type, "" for none.
 func (p *pass) setConditions(o evaluation.Outcome, event string) {
 	evaluation.WriteCosts(&p.d.Status, &p.s.Run.Spec)
 	suspension := describeSuspension(p.s.Run)

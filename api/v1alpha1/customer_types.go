@@ -14,9 +14,9 @@ const (
 // Customer configures the customer of conversations.
 // +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm is required if type is LLM, and forbidden otherwise"
 type Customer struct {
-	// type is Template: the customer hears what is stated beside a message, and speaks by templates;
-	// or LLM: a model also reads messages beside which nothing is stated, and words the answers. What
-	// the customer does is the scenario's with both. Defaults to Template.
+	// type is Template: the customer hears what is stated beside a message, and speaks by
+	// templates; or LLM: a model also reads messages beside which nothing is stated, and words the
+	// answers. What the customer does is the scenario's with both. Defaults to Template.
 	// +kubebuilder:default=Template
 	// +optional
 	Type CustomerType `json:"type,omitempty"`
@@ -57,9 +57,9 @@ type LLMCustomerSpec struct {
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// timeoutSeconds limits the reading of a message, and the wording of the answer to it, each with
-	// waiting and retries, in seconds, from 1 to 300. After it only what is stated counts, or the
-	// template's words are said. OpenEnv's stock clients wait 60 seconds for a step (their
+	// timeoutSeconds limits the reading of a message, and the wording of the answer to it, each
+	// with waiting and retries, in seconds, from 1 to 300. After it only what is stated counts, or
+	// the template's words are said. OpenEnv's stock clients wait 60 seconds for a step (their
 	// message_timeout_s): if you allow more than 25, raise that too. Defaults to 20.
 	// +kubebuilder:default=20
 	// +kubebuilder:validation:Minimum=1

@@ -79,8 +79,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
 
-	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a model
-	// is the customer. It changes if the same episode could get another score.
+	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a
+	// model is the customer. It changes if the same episode could get another score.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`

@@ -180,8 +180,8 @@ type CustomerSupportEnvSpec struct {
 	Judge Judge `json:"judge,omitzero"`
 
 	// customer is the customer of conversations, the tasks talk-*. Defaults to the template's. A
-	// change replaces the servers; if it changes type or model, runs that are being played fail with
-	// EnvironmentChanged.
+	// change replaces the servers; if it changes type or model, runs that are being played fail
+	// with EnvironmentChanged.
 	// +kubebuilder:default={type: Template}
 	// +optional
 	Customer Customer `json:"customer,omitzero"`

@@ -360,6 +360,11 @@ type RunCustomer struct {
 	// tokens are the tokens that the customer's model used, which are not among the agent's.
 	// +optional
 	Tokens *Tokens `json:"tokens,omitempty"`
+
+	// cost is the cost of these tokens by spec.customerPrices, in their currency, as a decimal of
+	// four digits. It is no part of the run's cost and of its budget.
+	// +optional
+	Cost Decimal `json:"cost,omitempty"`
 }
 
 // ErrorCount counts failed attempts of one class.
@@ -437,8 +442,8 @@ type Provenance struct {
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
 
-	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a model
-	// was the customer of conversations.
+	// graderVersion is the version of the grading rules, with +customer=llm:MODEL@VERSION if a
+	// model was the customer of conversations.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`

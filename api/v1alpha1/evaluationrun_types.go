@@ -148,6 +148,12 @@ type EvaluationRunSpec struct {
 	// +optional
 	Prices *Prices `json:"prices,omitempty"`
 
+	// customerPrices are the prices of the tokens of the model that is the pool's customer, from
+	// which status.customer.cost is computed. They may be changed until the run has ended. If
+	// unset, there is no such cost.
+	// +optional
+	CustomerPrices *Prices `json:"customerPrices,omitempty"`
+
 	// budget fails the run with BudgetExceeded once the agent's model has used more tokens or cost
 	// more, if episodes are left. The last request of each shard may exceed it. It may be changed
 	// until the run has ended: to go on, raise it and attempt. If unset, there is no limit.

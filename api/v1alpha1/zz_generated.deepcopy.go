@@ -652,6 +652,11 @@ func (in *EvaluationRunSpec) DeepCopyInto(out *EvaluationRunSpec) {
 		*out = new(Prices)
 		**out = **in
 	}
+	if in.CustomerPrices != nil {
+		in, out := &in.CustomerPrices, &out.CustomerPrices
+		*out = new(Prices)
+		**out = **in
+	}
 	if in.Budget != nil {
 		in, out := &in.Budget, &out.Budget
 		*out = new(Budget)

@@ -32,8 +32,8 @@ var operatorSecrets = regexp.MustCompile(`-(ledger-key|credential|metrics-token)
 // or a pool may read, because users who can create runs can read everything that the runs' pods
 // can. It needs the pools of the run's namespace.
 //
-// A model may have the key of a pool's judge or customer, if both are sent to the same URL, by the network and
-// the certificates of the runner's image.
+// A model may have the key of a pool's judge or customer, if both are sent to the same URL, by the
+// network and the certificates of the runner's image.
 func CheckReferences(run *v1alpha1.EvaluationRun, pools []v1alpha1.CustomerSupportEnv) error {
 	secrets := make([]private, 0, 4*len(pools))
 	for i := range pools {

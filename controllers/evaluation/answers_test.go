@@ -40,6 +40,10 @@ func TestAnswersInTheStatus(t *testing.T) {
 		}
 		status := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{}}
 		WriteTotals(&status, f)
+		WriteCosts(&status, &v1alpha1.EvaluationRunSpec{CustomerPrices: &v1alpha1.Prices{Input: "2000", Output: "0"}})
+		if c := status.Customer; c != nil && (c.Cost != "0.1000" || status.Cost != "") {
+			t.Errorf("%s: the customer costs %q, the agent %q", name, c.Cost, status.Cost)
+		}
 		if diff := cmp.Diff(tc.answers, status.Answers) + cmp.Diff(tc.replies, status.Replies); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

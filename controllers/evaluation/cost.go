@@ -11,6 +11,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
+// WriteCosts writes the costs of a status's tokens, which follow from the prices of the spec.
+func WriteCosts(status *v1alpha1.EvaluationRunStatus, spec *v1alpha1.EvaluationRunSpec) {
+	status.Cost = FormatCost(spec.Prices, status.Tokens)
+	if c := status.Customer; c != nil {
+		c.Cost = FormatCost(spec.CustomerPrices, c.Tokens)
+	}
+}
+
 // FormatCost is the cost of tokens as a decimal of four digits, "" without prices or tokens.
 func FormatCost(prices *v1alpha1.Prices, tokens *v1alpha1.Tokens) string {
 	if prices == nil || tokens == nil {

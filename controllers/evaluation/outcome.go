@@ -41,12 +41,14 @@ type Limits struct {
 	// Baseline is the name of the run to compare with, "" for none.
 	Baseline string           `json:"baseline,omitempty"`
 	Prices   *v1alpha1.Prices `json:"prices,omitempty"`
+	// CustomerPrices are those of the customer's model.
+	CustomerPrices *v1alpha1.Prices `json:"customerPrices,omitempty"`
 }
 
 // LimitsOf returns the limits of a run's spec.
 func LimitsOf(run *v1alpha1.EvaluationRun) Limits {
 	limits := Limits{MaxErroredPercent: run.Spec.Retries.MaxErroredPercent, Thresholds: run.Spec.Thresholds,
-		Prices: run.Spec.Prices}
+		Prices: run.Spec.Prices, CustomerPrices: run.Spec.CustomerPrices}
 	if ref := run.Spec.BaselineRef; ref != nil {
 		limits.Baseline = ref.Name
 	}

@@ -19,7 +19,7 @@ func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenan
 	}
 	spec := run.Spec.DeepCopy()
 	spec.Parallelism, spec.Suspend, spec.TTLSecondsAfterFinished, spec.Retain = nil, nil, nil, ""
-	spec.Prices, spec.Budget = nil, nil
+	spec.Prices, spec.CustomerPrices, spec.Budget = nil, nil, nil
 	seed := new(ptr.Deref(run.Spec.Seed, 0))
 	if IsExternal(run) {
 		// The deadline is how such a run is ended, and its episodes have the trainers' seeds.

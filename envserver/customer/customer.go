@@ -87,9 +87,6 @@ func New(c Config) (*Customer, error) {
 // Name is "llm:<model>@<version>".
 func (c *Customer) Name() string { return "llm:" + c.config.Model + "@" + Version }
 
-// LeftOut is endpoint.Asker's.
-func (c *Customer) LeftOut() string { return c.asker.LeftOut() }
-
 // Describe implements prometheus.Collector.
 func (c *Customer) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 

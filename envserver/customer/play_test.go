@@ -113,7 +113,7 @@ func paraphrase(q question) string {
 	if !q.words {
 		return hearsNothing
 	}
-	return say(strings.NewReplacer("Please", "Kindly", "I'd like", "I want", "please", "if you would", "number", "no.").
+	return say("Well, " + strings.NewReplacer("Please", "Kindly", "I'd like", "I want", "please", "if you would", "number", "no.").
 		Replace(q.senses()))
 }
 

@@ -14,7 +14,8 @@ import (
 
 const (
 	askAttempts = 4 // the number of times that a question is sent before its failure is looked into
-	// firstAskBackoff is the maximum wait before the second attempt. It doubles up to maxAskBackoff.
+	// firstAskBackoff is the maximum wait before the second attempt. It doubles up to
+	// maxAskBackoff.
 	firstAskBackoff, maxAskBackoff = 500 * time.Millisecond, 8 * time.Second
 	// answerAttempts is the number of answers of the model before its answer counts as wrong.
 	answerAttempts = 3
@@ -40,8 +41,8 @@ type Asker struct {
 type AskerConfig struct {
 	// Whom says in metrics and messages who is asked: "judge".
 	Whom string
-	// BaseURL is the URL of the endpoint without /chat/completions, Model the model's name there, and
-	// APIKey is sent as a bearer token, unless it is "".
+	// BaseURL is the URL of the endpoint without /chat/completions, Model the model's name there,
+	// and APIKey is sent as a bearer token, unless it is "".
 	BaseURL, Model, APIKey string
 	// Timeout bounds one request.
 	Timeout time.Duration
@@ -129,8 +130,8 @@ type Prompt struct {
 
 // Question is what a model is asked.
 type Question struct {
-	// Write writes the prompt of an attempt, from 0. The complaint is what was wrong with the answer
-	// before, "" for nothing, and lacks are the features that the request leaves out.
+	// Write writes the prompt of an attempt, from 0. The complaint is what was wrong with the
+	// answer before, "" for nothing, and lacks are the features that the request leaves out.
 	Write func(attempt int, complaint string, lacks Feature) (Prompt, error)
 	// Read reads an answer. The text of its error is the complaint.
 	Read func(text string) error
@@ -231,8 +232,10 @@ func (a *Asker) post(ctx context.Context, p Prompt, lacks Feature, cost *Cost) (
 	return answer, err
 }
 
-// Lacks are the features that requests leave out, and LeftOut describes them, "" for none.
-func (a *Asker) Lacks() Feature  { return a.completions.Lacks() }
+// Lacks are the features that requests leave out.
+func (a *Asker) Lacks() Feature { return a.completions.Lacks() }
+
+// LeftOut says what requests leave out, since when and of how many; "" for nothing.
 func (a *Asker) LeftOut() string { return a.completions.LeftOut() }
 
 // Load is that of the caller.

@@ -143,9 +143,10 @@ func provenanceSection(run *v1alpha1.EvaluationRun) view.Section {
 	add("cost", costOf(run))
 	if c := s.Customer; c != nil {
 		tokens := ptr.Deref(c.Tokens, v1alpha1.Tokens{})
-		add("customer's answers", fmt.Sprintf("%d, %d of them in a template's words; %d wordings refused, %d acts not in "+
-			"the message, %d questions not answered; %d prompt and %d completion tokens", c.Answers, c.Replaced,
+		add("customer's answers", fmt.Sprintf("%d, %d of them in a template's words; %d wordings refused, %d acts not "+
+			"in the message, %d questions not answered; %d prompt and %d completion tokens", c.Answers, c.Replaced,
 			c.Refused, c.Dropped, c.Failed, tokens.Prompt, tokens.Completion))
+		add("customer's cost", c.Cost)
 	}
 	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAgentReady); c != nil {
 		add("endpoint", c.Message)

@@ -76,8 +76,8 @@ func NewCustomerOptions(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (
 	o.Model.Timeout = time.Duration(spec.LLM.TimeoutSeconds) * time.Second
 	o.FromEnvironment(lookup)
 	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
-		return o, fmt.Errorf("the pool's customer asks for a key (customer.llm.apiKeySecretRef): set %s to it, Secrets "+
-			"are the cluster's", envvars.CustomerKey)
+		return o, fmt.Errorf("the pool's customer asks for a key (customer.llm.apiKeySecretRef): set %s to it, "+
+			"Secrets are the cluster's", envvars.CustomerKey)
 	}
 	return o, o.Validate()
 }

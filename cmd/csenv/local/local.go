@@ -150,7 +150,7 @@ func ComputeUID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, erro
 	run = run.DeepCopy()
 	run.Spec.Concurrency, run.Spec.ActiveDeadlineSeconds = nil, nil
 	run.Spec.BaselineRef, run.Spec.Results = nil, nil
-	run.Spec.Prices, run.Spec.Budget = nil, nil
+	run.Spec.Prices, run.Spec.CustomerPrices, run.Spec.Budget = nil, nil, nil
 	run.Spec.Thresholds, run.Spec.Retries = nil, v1alpha1.Retries{}
 	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
@@ -303,7 +303,7 @@ func (g *game) playShards(ctx context.Context) error {
 		return err
 	}
 	evaluation.WriteFigures(&g.run.Status, g.sums, g.done)
-	g.run.Status.Cost = evaluation.FormatCost(g.run.Spec.Prices, g.run.Status.Tokens)
+	evaluation.WriteCosts(&g.run.Status, &g.run.Spec)
 	g.concludeRun(err)
 	return nil
 }

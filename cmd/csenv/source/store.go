@@ -251,7 +251,7 @@ func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		}
 	}
 	run.Spec.Retries.MaxErroredPercent, run.Spec.Thresholds = limits.MaxErroredPercent, limits.Thresholds
-	run.Spec.Prices = limits.Prices
+	run.Spec.Prices, run.Spec.CustomerPrices = limits.Prices, limits.CustomerPrices
 	if limits.Baseline != "" {
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: limits.Baseline}
 	}
@@ -297,7 +297,7 @@ func (s *Sum) conclude(run *v1alpha1.EvaluationRun, plan score.Plan) {
 	sums.FoldSummary(s.Ledger, summary)
 	evaluation.WritePlan(&run.Status, plan)
 	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
-	run.Status.Cost = evaluation.FormatCost(run.Spec.Prices, run.Status.Tokens)
+	evaluation.WriteCosts(&run.Status, &run.Spec)
 	concludeStored(run, sums, s.Claimed)
 }
 

@@ -129,7 +129,8 @@ func configureServer(o *options, setting Setting, watch *packWatch, log *slog.Lo
 		config.Collectors = append(config.Collectors, customer)
 		go func() {
 			if err := customer.Try(context.Background()); err != nil {
-				log.Warn("The customer's model doesn't answer: until it does, the words are the template's", "error", err)
+				log.Warn("The customer's model doesn't answer, so the words are the template's until it does",
+					"error", err)
 			}
 		}()
 	}
@@ -269,7 +270,8 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	if o.personal {
 		handler = refuseOrigins(handler, o.allowOrigins)
 	}
-	protocol := newHTTPServer(handler, max(o.judge.Model.Timeout, o.customer.StepTimeout()), 2*o.maxSessions+spareConnections, log)
+	models := max(o.judge.Model.Timeout, o.customer.StepTimeout())
+	protocol := newHTTPServer(handler, models, 2*o.maxSessions+spareConnections, log)
 	ops := newHTTPServer(server.OpsHandler(), 0, opsConnections, log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(fairness.TakeTurns(l.protocol)) }()

@@ -18,10 +18,10 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// setConditions sets the cost and every condition, and announces what has changed. A new reason has
-// an event of this type, "" for none.
+// setConditions sets the costs and every condition, and announces what has changed. A new reason
+// has an event of this type, "" for none.
 func (p *pass) setConditions(o evaluation.Outcome, event string) {
-	p.d.Status.Cost = evaluation.FormatCost(p.s.Run.Spec.Prices, p.d.Status.Tokens)
+	evaluation.WriteCosts(&p.d.Status, &p.s.Run.Spec)
 	suspension := describeSuspension(p.s.Run)
 	verdict := evaluation.BuildConditions(p.s.Run, p.d.Status, p.d.Tally.Sums, o)
 	if p.s.Run.Spec.Results != nil {

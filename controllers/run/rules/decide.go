@@ -284,7 +284,7 @@ func (p *pass) restoreFigures() {
 	progressed, restored := status.Progress, status.DeepCopy()
 	evaluation.WriteFigures(restored, sums, done)
 	restored.Progress = progressed
-	restored.Cost = evaluation.FormatCost(p.s.Run.Spec.Prices, restored.Tokens)
+	evaluation.WriteCosts(restored, &p.s.Run.Spec)
 	if changed := evaluation.CompareFigures(*status, *restored); len(changed) > 0 {
 		p.d.Status = *restored
 		p.noteEdited(fmt.Sprintf("%s had other values than follow from status.shards.accumulator, and are restored.",

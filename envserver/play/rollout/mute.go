@@ -11,9 +11,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// CountAnswers counts the agent's answers in an episode with an outcome, the replies that alone made
-// their judgement fail, and what a model did as the customer. An answer counts as no action if the environment refuses it; the
-// last one that it refuses ends the episode.
+// CountAnswers counts the agent's answers in an episode with an outcome, the replies that alone
+// made their judgement fail, and what a model did as the customer. An answer counts as no action if
+// the environment refuses it; the last one that it refuses ends the episode.
 func CountAnswers(outcome score.Outcome, turns []record.Turn, verdicts []json.RawMessage,
 	exchanges []episode.Exchange) score.Counts {
 	c := score.Counts{Answers: int64(len(turns))}

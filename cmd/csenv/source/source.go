@@ -144,7 +144,7 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) (runs 
 	store := s.chosen()
 	if store == "" {
 		if runs, err = s.findInCluster(ctx, selector, names); err != nil {
-			return nil, fmt.Errorf("%w (--results reads stored runs; %s has none)", err, StoreOfEval())
+			return nil, ExplainCluster(err, s.Asked())
 		}
 		return runs, nil
 	}
@@ -177,7 +177,6 @@ func (s *Flags) findInCluster(ctx context.Context, selector string, names []stri
 	if err != nil {
 		return nil, err
 	}
-	s.say(c.String())
 	var runs []*v1alpha1.EvaluationRun
 	for _, name := range names {
 		run, err := c.Run(ctx, name)
@@ -195,6 +194,7 @@ func (s *Flags) findInCluster(ctx context.Context, selector string, names []stri
 		return nil, fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels "+
 			"with -l", c.Namespace)
 	}
+	s.say(c.String())
 	return view.MapItems(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return FromCluster(c, run) }), nil
 }
 

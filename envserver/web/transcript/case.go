@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,16 +32,22 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	}
 	steps, needed := paid["steps"], workflow.PayRequired(f.Workflow)
 	row := Row{Criterion: "steps", Points: steps}
-	if steps != nil && steps.Offered > needed {
-		row.Why = fmt.Sprintf("the case needs %s; without a right reply it is divided by what the %d steps that the "+
-			"agent may take would pay", score.FormatThousandths(needed), f.Workflow.MaxSteps)
+	switch generated := f.Workflow.Rules.PaysLookUpsApart; {
+	case generated && steps.Share() == "part":
+		row.Why = "a right reply is paid for the share of these look-ups and questions that were made, any other for " +
+			"kinds of look-ups, needed or not"
+	case steps != nil && steps.Offered > needed:
+		row.Why = fmt.Sprintf("each step below pays %s, all together %s; without a right reply the points are divided as "+
+			"if all %d actions that the agent may take were needed, so that the score doesn't tell how many are",
+			score.FormatThousandths(needed/int64(len(f.Workflow.Steps))), score.FormatThousandths(needed),
+			f.Workflow.MaxSteps)
 		steps = &Points{Value: steps.Value, Offered: needed}
 	}
 	r.add(row)
 	var undone []string
 	for i, s := range f.Workflow.Steps {
 		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
-			Gold: describeArguments(s.Args)}
+			Gold: cmp.Or(describeArguments(s.Args), describeTelling(s))}
 		switch sent := listSentActions(f.History, s.Action); {
 		case f.Done[i]:
 		case s.Terminal && sent != "":
@@ -57,10 +64,15 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	found := replyFaults{gates: v.Gates}
 	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
-	changed := slices.ContainsFunc(f.Unmet, func(goal scenarios.Predicate) bool { return goal.Source != "replied" })
-	if changed {
+	var unmet []string
+	for _, goal := range f.Unmet {
+		if goal.Source != "replied" {
+			unmet = append(unmet, goal.Source)
+		}
+	}
+	if len(unmet) > 0 {
 		r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other",
-			Gold: "what the steps change, and no more"})
+			Gold: "what the steps change, and no more", Why: "not so at the end: " + strings.Join(unmet, "; ")})
 	}
 	r.gates(v.Gates)
 	if len(undone) > 0 {
@@ -92,9 +104,26 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 		r.Totals = []Total{{name, score.FormatDecimal(grader.EpisodeScore([]score.Dimension{
 			{Earned: sum.Value, Offered: sum.Offered}}))}}
 	}
+	if d := f.Workflow.Decision; d != nil {
+		for _, rule := range d.Rules {
+			r.Rules = append(r.Rules, strings.TrimSpace(rule+" "+f.Workflow.Policy.Rule(rule)))
+		}
+	}
 	r.harm(v, f.Workflow.Harm, f.Workflow.Closed)
 	r.good(f.Workflow.References, f.Workflow.Language)
 	return r
+}
+
+// describeTelling says what the agent of a conversation must write to the customer, "" for another
+// step.
+func describeTelling(s scenarios.WorkflowStep) string {
+	switch {
+	case s.Confirms != nil:
+		return "before the change, ask whether the customer wants this: " + inWords(s.Confirms.Tool)
+	case len(s.Asks) > 0:
+		return "ask the customer about " + inWords(strings.Join(s.Asks, ", "))
+	}
+	return ""
 }
 
 // listSentActions lists the actions of a type, with their payloads except messages.

@@ -62,7 +62,7 @@ func TestEvalBudget(t *testing.T) {
 	}
 	for limit, why := range map[string][]string{
 		"11000": {"--max-total-tokens", "budget.maxTokens is 11000"},
-		"0.01":  {"--max-cost", "budget.maxCost is 0.01"},
+		"0.01":  {"--max-cost", "budget.maxCost (--max-cost) is 0.01"},
 	} {
 		out, errs, code := play(why[0], limit, "--name", "b"+strings.Trim(why[0], "-"))
 		if code != exitOutcome || !strings.Contains(out+errs, "BudgetExceeded") ||

@@ -104,7 +104,7 @@ func TestTranscriptSaysWhy(t *testing.T) {
 	if err := PrintTranscript(t.Context(), &out, catalog, nil, e); err != nil {
 		t.Fatal(err)
 	}
-	if grade := strings.Index(out.String(), "GRADE"); !strings.Contains(out.String()[:grade], "--pack loads your own") ||
+	if grade := strings.Index(out.String(), "GRADE"); !strings.Contains(out.String()[:grade], "--pack loads") ||
 		strings.Contains(out.String(), "scenarios show") {
 		t.Error(out.String())
 	}

@@ -110,7 +110,7 @@ func TestEvalWithoutActions(t *testing.T) {
 	if _, _, code := csenv(t, "results", "mute", "--results", folder); code != exitOutcome {
 		t.Errorf("results: exit code %d", code)
 	}
-	if out := must(t, "runs", "--results", folder); !strings.Contains(out, "100.0 % no") {
+	if out := must(t, "runs", "--results", folder, "-o", "markdown"); !strings.Contains(out, "100.0 % no action") {
 		t.Errorf("the list of runs: %s", out)
 	}
 }

@@ -73,8 +73,11 @@ func (s *Stored) setStanding(ctx context.Context, folder string, run *v1alpha1.E
 			written = segment.Modified
 		}
 	}
-	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete)
 	reason, message := Standing(run, written)
-	c.Reason, c.Message = reason, message+c.Message
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionComplete} {
+		if c := meta.FindStatusCondition(run.Status.Conditions, kind); c != nil {
+			c.Reason, c.Message = reason, message+c.Message
+		}
+	}
 	return err
 }

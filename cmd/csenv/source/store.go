@@ -174,17 +174,10 @@ func (s *Stored) folder(ctx context.Context, folders []string, name string) (str
 	}
 	switch len(matches) {
 	case 0:
-		counts := map[string]int{}
-		for _, folder := range folders {
-			counts[s.runName(folder)]++
+		known := slices.Sorted(slices.Values(view.MapItems(folders, s.runName)))
+		if len(slices.Compact(slices.Clone(known))) < len(known) {
+			known = folders // of which no two have the same name
 		}
-		known := view.MapItems(folders, func(folder string) string {
-			if name := s.runName(folder); counts[name] == 1 {
-				return name
-			}
-			return folder
-		})
-		slices.Sort(known)
 		return "", fmt.Errorf("there is no run %s in %s: choose one of %s", name, s.location,
 			strings.Join(slices.Compact(known), ", "))
 	case 1:

@@ -33,14 +33,12 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	steps, needed := paid["steps"], workflow.PayRequired(f.Workflow)
 	row := Row{Criterion: "steps", Points: steps}
 	switch generated := f.Workflow.Rules.PaysLookUpsApart; {
-	case generated && steps.Share() == "part":
-		row.Why = "a right reply is paid for the share of these look-ups and questions that were made, any other for " +
-			"kinds of look-ups, needed or not"
+	case generated && steps.Share() == "part" && paid["resolution"].Share() != "all":
+		row.Why = "without a right reply, kinds of look-ups are paid, needed or not"
 	case steps != nil && steps.Offered > needed:
-		row.Why = fmt.Sprintf("each step below pays %s, all together %s; without a right reply the points are divided as "+
-			"if all %d actions that the agent may take were needed, so that the score doesn't tell how many are",
-			score.FormatThousandths(needed/int64(len(f.Workflow.Steps))), score.FormatThousandths(needed),
-			f.Workflow.MaxSteps)
+		row.Why = fmt.Sprintf("%s for each of %d steps; without a right reply divided as if all %d actions were needed, so "+
+			"that the score doesn't tell how many are", score.FormatThousandths(needed/int64(len(f.Workflow.Steps))),
+			len(f.Workflow.Steps), f.Workflow.MaxSteps)
 		steps = &Points{Value: steps.Value, Offered: needed}
 	}
 	r.add(row)

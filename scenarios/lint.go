@@ -34,7 +34,7 @@ const (
 // a finding once, at its first seed. It calls progress, which may be nil, with the numbers of
 // finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
-	l := &linter{seen: map[Finding]bool{}, stableSeeds: comparedSeeds}
+	l := &linter{seen: map[Finding]int64{}, stableSeeds: comparedSeeds}
 	err := l.lintCatalog(ctx, c, progress)
 	return l.findings, err
 }

@@ -20,8 +20,9 @@ import (
 
 type linter struct {
 	findings []Finding
-	seen     map[Finding]bool
-	seed     int64
+	// seen has the first seed of each fault, with its values and without.
+	seen map[Finding]int64
+	seed int64
 	// stableSeeds is the number of seeds that are rendered twice and compared.
 	stableSeeds int
 }
@@ -55,13 +56,19 @@ const (
 	ruleScript   = "script"    // no question matches two of a customer's answers, and the answers agree with the ticket
 )
 
-// reportf records a fault once, even if several seeds have it.
+// drawnValue matches what differs between the instances of one fault.
+var drawnValue = regexp.MustCompile(`"[^"]*"|[0-9]+`)
+
+// reportf records a fault once, even if several seeds have it with other values.
 func (l *linter) reportf(position, rule, format string, args ...any) {
 	f := Finding{Position: position, Rule: rule, Message: fmt.Sprintf(format, args...)}
-	if l.seen[f] {
+	fault := f
+	fault.Message = drawnValue.ReplaceAllString(f.Message, "")
+	first, known := l.seen[fault]
+	if _, same := l.seen[f]; same || known && first != l.seed {
 		return
 	}
-	l.seen[f] = true
+	l.seen[f], l.seen[fault] = l.seed, l.seed
 	f.Message = fmt.Sprintf("%s, at seed %d", f.Message, l.seed)
 	l.findings = append(l.findings, f)
 }

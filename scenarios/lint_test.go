@@ -96,7 +96,7 @@ func TestLintFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &linter{seen: map[Finding]bool{}}
+			l := &linter{seen: map[Finding]int64{}}
 			_ = l.lintCatalog(t.Context(), c, nil)
 			findings := l.findings
 			for _, f := range findings {
@@ -130,7 +130,7 @@ func TestLintFindsReadingPacks(t *testing.T) {
 }
 
 func TestLintFindsUnstableRendering(t *testing.T) {
-	l := &linter{seen: map[Finding]bool{}, stableSeeds: comparedSeeds}
+	l := &linter{seen: map[Finding]int64{}, stableSeeds: comparedSeeds}
 	calls := make(chan int, 1)
 	calls <- 0
 	checkStability(l, "tickets/T1.yaml", func(int64) (*int, error) {
@@ -144,7 +144,7 @@ func TestLintFindsUnstableRendering(t *testing.T) {
 }
 
 func TestLintFindsBraces(t *testing.T) {
-	l := &linter{seen: map[Finding]bool{}}
+	l := &linter{seen: map[Finding]int64{}}
 	l.checkPlaceholders("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello {{ name }}"}})
 	l.checkPlaceholders("tickets/T1.yaml", Ticket{Served: Served{Subject: "Hello name"}})
 	if len(l.findings) != 1 || !strings.Contains(l.findings[0].String(), "{{ name }}") {
@@ -183,4 +183,18 @@ func mustLint(t *testing.T, c *Catalog) []Finding {
 		t.Fatal(err)
 	}
 	return findings
+}
+
+// A fault is reported once, though each seed draws other values, and with every value of its seed.
+func TestLintReportsAFaultOnce(t *testing.T) {
+	l := &linter{seen: map[Finding]int64{}}
+	for seed := range int64(9) {
+		l.seed = seed
+		for _, fact := range []string{"f1", "f2"} {
+			l.reportf("tickets/T1.yaml:4", ruleFacts, "the reply lacks %s, %q", fact, strings.Repeat("$", int(seed+1)))
+		}
+	}
+	if len(l.findings) != 2 || l.findings[1].Message != `the reply lacks f2, "$", at seed 0` {
+		t.Error(l.findings)
+	}
 }

@@ -123,7 +123,7 @@ func TestMalformedPacks(t *testing.T) {
 		}
 		files[name] = &fstest.MapFile{Data: data}
 		if c, err := loadOne(files); err == nil {
-			l := &linter{seen: map[Finding]bool{}}
+			l := &linter{seen: map[Finding]int64{}}
 			_ = l.lintCatalog(t.Context(), c, nil)
 		}
 	})

@@ -442,8 +442,12 @@ func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
 	slices.Sort(ids)
 	for i, id := range ids {
 		a := pack.articles.find(id)
-		if a == nil || i > 0 && ids[i-1] == id {
-			c.Failf(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
+		switch {
+		case i > 0 && ids[i-1] == id:
+			c.Failf(f.KB.Pos, "article %q is listed twice: list it once, in available or in distractors", id)
+			continue
+		case a == nil:
+			c.Failf(f.KB.Pos, "article %q is missing: there must be one kb/%s.md", id, id)
 			continue
 		}
 		s.articles = append(s.articles, a)

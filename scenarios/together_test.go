@@ -132,7 +132,7 @@ func TestTogetherIsSound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &linter{seen: map[Finding]bool{}}
+	l := &linter{seen: map[Finding]int64{}}
 	for _, split := range Splits {
 		all, err := openWritten(c.Split(split).Tickets())
 		if err != nil {

@@ -62,7 +62,7 @@ func TestEvalBudget(t *testing.T) {
 	}
 	for limit, why := range map[string][]string{
 		"11000": {"--max-total-tokens", "budget.maxTokens is 11000"},
-		"0.01":  {"--max-cost", "budget.maxCost is 0.01"},
+		"0.01":  {"--max-cost", "budget.maxCost (--max-cost) is 0.01"},
 	} {
 		out, errs, code := play(why[0], limit, "--name", "b"+strings.Trim(why[0], "-"))
 		if code != exitOutcome || !strings.Contains(out+errs, "BudgetExceeded") ||
@@ -110,7 +110,7 @@ func TestEvalWithoutActions(t *testing.T) {
 	if _, _, code := csenv(t, "results", "mute", "--results", folder); code != exitOutcome {
 		t.Errorf("results: exit code %d", code)
 	}
-	if out := must(t, "runs", "--results", folder); !strings.Contains(out, "100.0 % no") {
+	if out := must(t, "runs", "--results", folder, "-o", "markdown"); !strings.Contains(out, "100.0 % no action") {
 		t.Errorf("the list of runs: %s", out)
 	}
 }

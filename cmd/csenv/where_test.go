@@ -62,7 +62,7 @@ func TestStoredRunsBesideAKubeconfig(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", name, code, errs)
 		}
 		if _, errs, code := csenv(t, "runs", "--cluster"); code != exitError ||
-			!strings.Contains(errs, "--results reads stored runs") {
+			!strings.Contains(errs, "the stored runs of csenv-results are read") || strings.Contains(errs, "has none") {
 			t.Errorf("%s: exit code %d: %s", name, code, errs)
 		}
 		if out, _, _ := csenv(t, "doctor", "--model", "m", "--base-url", "http://127.0.0.1:1/v1"); strings.Contains(out,
@@ -73,6 +73,122 @@ func TestStoredRunsBesideAKubeconfig(t *testing.T) {
 	if _, errs, code := csenv(t, "runs", "--results", "csenv-results", "--context", "a"); code != exitError ||
 		!strings.Contains(errs, "give one of them") {
 		t.Errorf("two sources: exit code %d: %s", code, errs)
+	}
+}
+
+// Where csenv eval has stored nothing, an error says so before it speaks of a cluster that nobody has
+// asked for.
+func TestNothingStored(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv(envvars.Results, "")
+	dead, missing := filepath.Join(t.TempDir(), "dead"), filepath.Join(t.TempDir(), "missing")
+	if err := os.WriteFile(dead, []byte(deadCluster), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, cause := range map[string]string{dead: "doesn't answer", missing: "$KUBECONFIG names " + missing} {
+		t.Setenv("KUBECONFIG", file)
+		for _, args := range [][]string{{"runs"}, {"results", "a"}, {"transcript", "a", "0"}} {
+			out, errs, code := csenv(t, args...)
+			if code != exitError || !strings.HasPrefix(errs, "error: there are no stored runs in ./csenv-results") ||
+				!strings.Contains(errs, cause) || out != "" {
+				t.Errorf("%s: exit code %d: %s%s", args, code, out, errs)
+			}
+		}
+		if _, errs, _ := csenv(t, "runs", "--cluster"); strings.HasPrefix(errs, "error: there are no stored") ||
+			!strings.Contains(errs, "./csenv-results has none") {
+			t.Error(errs)
+		}
+		if out, errs, code := csenv(t, "doctor"); code != exitDone {
+			t.Errorf("a cluster that nobody asked for: exit code %d: %s%s", code, out, errs)
+		}
+	}
+	t.Setenv(envvars.Results, "nowhere")
+	if _, errs, code := csenv(t, "runs"); code != exitError || !strings.Contains(errs, "there is no folder nowhere") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// Several runs of a name are named by their folders, in lists and in errors.
+func TestRunsOfOneName(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	inStore(t)
+	must(t, "eval", "ticket-classify", "--scenarios", "B06,S03", "--name", "b", "--agent", "noop")
+	folders, err := filepath.Glob("csenv-results/*-*")
+	if err != nil || len(folders) != 3 {
+		t.Fatal(folders, err)
+	}
+	list := must(t, "runs")
+	_, errs, _ := csenv(t, "results", "b-")
+	for _, folder := range folders {
+		id := filepath.Base(folder)
+		if !strings.Contains(list, id+" ") {
+			t.Errorf("%s is missing: %s", id, list)
+		}
+		if !strings.Contains(errs, id) {
+			t.Errorf("%s is missing: %s", id, errs)
+		}
+	}
+}
+
+// A run that no process plays is interrupted at once.
+func TestInterruptedAtOnce(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	inStore(t)
+	folders, err := filepath.Glob("csenv-results/a-*")
+	if err != nil || len(folders) != 1 {
+		t.Fatal(folders, err)
+	}
+	segments, err := filepath.Glob(folders[0] + "/shard-00000/*.jsonl")
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	lines, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := strings.SplitAfter(string(lines), "\n")[0]
+	if err := os.WriteFile(segments[0], []byte(first), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, "runs", "a"); !strings.Contains(out, "Interrupted") {
+		t.Error(out)
+	}
+	unlock, err := cli.LockFolder(folders[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if out := must(t, "runs", "a"); !strings.Contains(out, "Running") {
+		t.Error(out)
+	}
+}
+
+// csenv eval names the episode with the lowest score, and a misspelt scenario is corrected.
+func TestWorstEpisode(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Chdir(t.TempDir())
+	t.Setenv(envvars.Results, "")
+	out := must(t, "eval", "ticket-classify", "--scenarios", "B06,S03,T09", "--agent", "heuristic", "--name", "x")
+	var episodes []struct {
+		Index int
+		Score float64
+	}
+	if err := json.Unmarshal([]byte(must(t, "episodes", "x", "-o", "json")), &episodes); err != nil || len(episodes) != 3 {
+		t.Fatal(episodes, err)
+	}
+	worst := episodes[0]
+	for _, e := range episodes {
+		if e.Score < worst.Score {
+			worst = e
+		}
+	}
+	folders, _ := filepath.Glob("csenv-results/x-*")
+	if want := fmt.Sprintf("csenv transcript %s %d` the episode with the lowest score", filepath.Base(folders[0]),
+		worst.Index); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+		t.Errorf("%q is missing: %s", want, out)
+	}
+	if _, errs, _ := csenv(t, "transcript", "x", "B0"); !strings.Contains(errs, "did you mean B06?") {
+		t.Error(errs)
 	}
 }
 

@@ -57,7 +57,7 @@ func describeBudget(spec *v1alpha1.EvaluationRunSpec, used score.Tokens) string 
 			*most))
 	}
 	if most := spec.Budget.MaxCost; most != "" {
-		parts = append(parts, fmt.Sprintf("the cost is %s, and budget.maxCost is %s",
+		parts = append(parts, fmt.Sprintf("the cost is %s, and budget.maxCost (--max-cost) is %s",
 			FormatCost(spec.Prices, new(v1alpha1.Tokens(used))), most))
 	}
 	return strings.Join(parts, "; ")

@@ -48,11 +48,11 @@ func TestBudget(t *testing.T) {
 		"one too many": {v1alpha1.EvaluationRunSpec{Budget: of(999_999)}, tokens, false,
 			"False: 1000000 tokens are used, and budget.maxTokens is 999999."},
 		"as dear as allowed": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.90"}}, tokens, false,
-			"True: the cost is 1.9000, and budget.maxCost is 1.90."},
+			"True: the cost is 1.9000, and budget.maxCost (--max-cost) is 1.90."},
 		"too dear": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.899999"}}, tokens, false,
-			"False: the cost is 1.9000, and budget.maxCost is 1.899999."},
+			"False: the cost is 1.9000, and budget.maxCost (--max-cost) is 1.899999."},
 		"cheap enough": {v1alpha1.EvaluationRunSpec{Prices: prices, Budget: &v1alpha1.Budget{MaxCost: "1.900001"}}, tokens, true,
-			"True: the cost is 1.9000, and budget.maxCost is 1.900001."},
+			"True: the cost is 1.9000, and budget.maxCost (--max-cost) is 1.900001."},
 	} {
 		used := score.Tokens(ptr.Deref(tc.tokens, v1alpha1.Tokens{}))
 		if left := HasBudgetLeft(&tc.spec, used); left != tc.left {

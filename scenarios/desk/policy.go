@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	_ "embed"
 	"slices"
 	"strconv"
@@ -186,6 +187,13 @@ func (p *Policy) Section(topic string) string {
 		}
 	}
 	return ""
+}
+
+// Rule returns the text of a rule by its number, such as RET-1, "" for an unknown one.
+func (p *Policy) Rule(number string) string {
+	_, after, _ := strings.Cut(p.Section(cmp.Or(TopicOf(number), ListTopics()[0])), "- **"+number+"** ")
+	text, _, _ := strings.Cut(after, "\n")
+	return text
 }
 
 func (p Page) String() string { return "# " + p.Title + "\n\n" + p.Body }

@@ -109,6 +109,10 @@ func (d *Decoder) syntax(data []byte, err error) {
 	line, what := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 	if found := parserError.FindStringSubmatch(err.Error()); found != nil {
 		line, _ = strconv.Atoi(found[1])
+		if strings.HasPrefix(found[2], "did not find expected") {
+			// The parser counts these lines from 0, those of its scanner from 1, and one more at the end.
+			line = min(line+1, 1+strings.Count(strings.TrimRight(string(data), "\n"), "\n"))
+		}
 		what = found[2] + ": check the quotes, the indentation and the colons in this line and in those around it"
 	} else if at := slices.IndexFunc([]rune(string(data)), func(r rune) bool {
 		return r == utf8.RuneError || unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\u0085", r)
@@ -254,7 +258,11 @@ func (d *Decoder) text(n *yaml.Node, v reflect.Value, enum string) {
 		d.Failf(n, "this text is used unchanged: {{ }} is not rendered here")
 	}
 	if allowed := strings.Split(enum, "|"); enum != "" && !slices.Contains(allowed, n.Value) {
-		d.Failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), SuggestWord(n.Value, allowed))
+		meant := ""
+		if best := NearestWord(n.Value, allowed); best != "" {
+			meant = fmt.Sprintf(": did you mean %q?", best)
+		}
+		d.Failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), meant)
 	}
 	v.SetString(n.Value)
 }

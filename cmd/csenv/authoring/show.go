@@ -20,7 +20,8 @@ func newShowCommand() *cobra.Command {
 	}
 	cli.SetHelp(cmd, "show")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "yaml", "json")
-	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values; 0 draws the canonical branches")
+	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values, such as that of an "+
+		"episode, which its transcript names; 0 draws the canonical branches")
 	cmd.Flags().BoolVar(&served, "served", false, "show only the part that the agent is served")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := cli.LoadCatalog(*packs)

@@ -36,6 +36,18 @@ func LockFolder(folder string) (unlock func(), err error) {
 	}, nil
 }
 
+// IsAbandoned reports whether a process has locked a folder and none does any more.
+func IsAbandoned(folder string) bool {
+	file, err := os.Open(filepath.Join(folder, "lock"))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	// A process that ends clears the file, and one that is killed loses the lock.
+	info, err := file.Stat()
+	return err == nil && info.Size() == 0 || syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
+}
+
 // OpenFiles returns the limit of open files of this process.
 func OpenFiles() (uint64, error) {
 	var limit syscall.Rlimit

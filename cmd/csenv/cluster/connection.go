@@ -4,9 +4,12 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -85,6 +88,11 @@ func (c *Flags) Connect() (*Connection, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
+		for _, file := range filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)) {
+			if _, err := os.Stat(file); err != nil {
+				return nil, fmt.Errorf("$KUBECONFIG names %s, which doesn't exist: %w", file, ErrNoCluster)
+			}
+		}
 		return nil, ErrNoCluster
 	case err != nil && c.context != "":
 		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists the contexts", err)
@@ -114,6 +122,7 @@ func (c *Flags) Connect() (*Connection, error) {
 // ExplainError wraps an error of the API server with advice.
 func ExplainError(err error, doing string) error {
 	var unreachable *url.Error
+	var distrusted *tls.CertificateVerificationError
 	switch {
 	case err == nil:
 		return nil
@@ -126,9 +135,12 @@ func ExplainError(err error, doing string) error {
 			"--context", doing, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w: request the role csenv-viewer, or csenv-editor to create runs", doing, err)
+	case errors.As(err, &distrusted):
+		return fmt.Errorf("%s: the server has a certificate that the kubeconfig doesn't trust: request the cluster's "+
+			"kubeconfig anew, for it was made for another cluster or has expired: %w", doing, err)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%s: the cluster doesn't answer: check that it runs and that --context is right: %w", doing,
-			err)
+		return fmt.Errorf("%s: the cluster doesn't answer: check that it runs and that the kubeconfig's context is "+
+			"right: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -80,6 +80,9 @@ func NewDoctorCommand() *cobra.Command {
 		c.checkModels(cmd.Context(), &tried, cmd.ErrOrStderr())
 		if from.Asked() || !tried.namesModel() {
 			c.checkCluster(cmd.Context(), &from)
+		} else {
+			c.addFinding("cluster", "cluster", newNote("not checked, because a model is named",
+				"name the cluster too, with --context or -n"))
 		}
 		if err := printCheckup(cmd.OutOrStdout(), output, c,
 			output.Name == "table" && view.HasColours(cmd.OutOrStdout())); err != nil {
@@ -99,6 +102,9 @@ func NewDoctorCommand() *cobra.Command {
 // concurrency, and some more.
 const leastFiles = 4096
 
+// uiPort is where csenv ui shows its pages by default.
+const uiPort = 8400
+
 func (c *checkup) checkMachine() {
 	add := func(what string, f finding) { c.addFinding("machine", what, f) }
 	add("csenv", newOK(fmt.Sprintf("%s, %s, %s/%s, %d CPUs", cli.Version, runtime.Version(), runtime.GOOS,
@@ -113,11 +119,11 @@ func (c *checkup) checkMachine() {
 	default:
 		add("open files", newOK(found))
 	}
-	for _, port := range []int{v1alpha1.EnvironmentPort, v1alpha1.OperationsPort} {
+	for _, port := range []int{v1alpha1.EnvironmentPort, v1alpha1.OperationsPort, uiPort} {
 		result := newOK("free")
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // it is closed at once
 		if err != nil {
-			result = newNote("taken", "choose other ports for csenv serve with --addr and --ops-addr")
+			result = newNote("taken", "choose other ports: csenv serve has --addr and --ops-addr, csenv ui --listen")
 		} else {
 			_ = listener.Close()
 		}
@@ -140,13 +146,18 @@ func (c *checkup) checkMachine() {
 
 func (c *checkup) checkCluster(ctx context.Context, from *Flags) {
 	add := func(what string, f finding) { c.addFinding("cluster", what, f) }
+	fault := newBad
+	if !from.Asked() {
+		fault = newNote // a machine that plays needs no cluster
+	}
 	connected, err := from.Connect()
 	switch {
 	case errors.Is(err, ErrNoCluster):
 		add("kubeconfig", newNote("none", "set --kubeconfig or $KUBECONFIG to check a cluster"))
 		return
 	case err != nil:
-		add("kubeconfig", newBad(err.Error(), ""))
+		add("kubeconfig", fault(err.Error(), "correct the file, or name another with --kubeconfig or $KUBECONFIG; "+
+			"csenv eval and stored runs need none"))
 		return
 	}
 	add("kubeconfig", newOK(fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace)))
@@ -156,7 +167,8 @@ func (c *checkup) checkCluster(ctx context.Context, from *Flags) {
 		err = json.Unmarshal(answer, &server)
 	}
 	if err != nil {
-		add("API server", newBad(err.Error(), "check that the cluster runs and that --context is right"))
+		add("API server", fault(err.Error(), "check that the cluster runs and that the kubeconfig's context is "+
+			"right; csenv eval and stored runs need none"))
 		return
 	}
 	add("API server", newOK(server.GitVersion))

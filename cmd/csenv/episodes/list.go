@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/play/record"
 	"github.com/csenv/csenv/envserver/score"
+	words "github.com/csenv/csenv/scenarios/source"
 )
 
 // episodeFilter selects episodes.
@@ -170,7 +171,7 @@ func findEpisode(ctx context.Context, from *source.Flags, run, name string) (*so
 // pickEpisode finds an episode by its index, its id, or its scenario if that was played once.
 func pickEpisode(ctx context.Context, run *source.LoadedRun, name string) (record.Episode, error) {
 	var found []record.Episode
-	var indexes []string
+	var indexes, known []string
 	for e, err := range run.Episodes(ctx) {
 		if err != nil {
 			return record.Episode{}, err
@@ -181,11 +182,18 @@ func pickEpisode(ctx context.Context, run *source.LoadedRun, name string) (recor
 		if strings.EqualFold(e.Scenario, name) {
 			found, indexes = append(found, e), append(indexes, strconv.FormatInt(e.Index, 10))
 		}
+		if len(known) == 0 || known[len(known)-1] != e.Scenario {
+			known = append(known, e.Scenario)
+		}
 	}
 	switch len(found) {
 	case 0:
-		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: `csenv episodes %s` lists them", run.Name,
-			name, run.Name)
+		meant := ""
+		if nearest := words.NearestWord(name, known); nearest != "" {
+			meant = "did you mean " + nearest + "? "
+		}
+		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: %s`csenv episodes %s` lists them", run.Name,
+			name, meant, run.Name)
 	case 1:
 		return found[0], nil
 	}

@@ -129,7 +129,7 @@ func TestTranscriptWithoutTheScenario(t *testing.T) {
 		Outcome:  score.Scored,
 		Verdicts: []json.RawMessage{json.RawMessage(`{"criteria":[{"id":"facts","reason":"1 of 2 are missing"}]}`)}}}
 	var out bytes.Buffer
-	if err := PrintTranscript(t.Context(), &out, catalog, e); err != nil {
+	if err := PrintTranscript(t.Context(), &out, catalog, nil, e); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1 of 2 are missing", "\ngold unknown: scenario X99 isn't in the catalogue\n"} {

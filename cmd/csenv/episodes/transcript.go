@@ -23,7 +23,7 @@ func NewTranscriptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript RUN EPISODE",
 		Short: "Show a stored episode: observations, actions and grade",
-		Args:  cli.RequireArguments("RUN", "EPISODE"),
+		Args:  cli.RequireArguments("RUN", "EPISODE"), SuggestFor: []string{"show", "episode"},
 	}
 	cli.SetHelp(cmd, "transcript")
 	from.Add(cmd)
@@ -41,13 +41,15 @@ func NewTranscriptCommand() *cobra.Command {
 			return err
 		}
 		e.Run = run.Name
-		return PrintTranscript(cmd.Context(), cmd.OutOrStdout(), catalog, e)
+		return PrintTranscript(cmd.Context(), cmd.OutOrStdout(), catalog, *packs, e)
 	}
 	return cmd
 }
 
-// PrintTranscript writes the observations, actions and grade of an episode.
-func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, e record.Episode) error {
+// PrintTranscript writes the observations, actions and grade of an episode of a catalogue with these
+// packs.
+func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, packs []string,
+	e record.Episode) error {
 	t, err := transcript.ReplayEpisode(ctx, catalog, e)
 	if err != nil {
 		return err
@@ -56,6 +58,9 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 		view.OrDash(e.Run), e.Task, e.Scenario, e.Trial, e.Seed))
 	if t.Missing != "" {
 		view.WriteParagraph(w, "", "note: "+t.Missing)
+	}
+	if t.Unknown != "" {
+		view.WriteParagraph(w, "", "gold unknown: "+t.Unknown)
 	}
 	printGrade(w, e.Grade)
 	if t.Lost != "" {
@@ -75,8 +80,8 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 		printReview(w, r)
 	}
 	printTotals(w, t.Totals)
-	if t.Unknown != "" {
-		view.WriteParagraph(w, "", "\ngold unknown: "+t.Unknown)
+	if t.Unknown == "" {
+		view.WriteParagraph(w, "", "\nThe scenario with these values: `"+t.ShowCommand(packs)+"`")
 	}
 	return nil
 }
@@ -196,6 +201,9 @@ func printReview(w io.Writer, r transcript.Review) {
 		view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	}
 	printTotals(w, r.Totals)
+	if len(r.Rules) > 0 {
+		view.WriteTitledText(w, "the rules that decide it", strings.Join(r.Rules, "\n"))
+	}
 	if r.Good != "" {
 		view.WriteTitledText(w, "a good reply", r.Good)
 	}

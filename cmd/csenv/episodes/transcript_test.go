@@ -43,7 +43,7 @@ func TestPrintTranscript(t *testing.T) {
 				e.Turns = append(e.Turns, record.Turn{Action: json.RawMessage(action)})
 			}
 			var out bytes.Buffer
-			if err := PrintTranscript(t.Context(), &out, catalog, e); err != nil {
+			if err := PrintTranscript(t.Context(), &out, catalog, nil, e); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range tt.want {
@@ -57,5 +57,55 @@ func TestPrintTranscript(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The grade of a generated case names the rules that decide it with their words, and the command that
+// shows the scenario. A fact that only the letter has is said to be there.
+func TestTranscriptSaysWhy(t *testing.T) {
+	catalog, err := scenarios.LoadPublic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, known := catalog.Workflow("talk-cancel-custom-01")
+	if !known {
+		t.Fatal("the scenario is gone")
+	}
+	const seed = 65388732356001
+	drawn, err := s.Instantiate(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letter, _ := json.Marshal(drawn.References.Good[0])
+	e := record.Episode{Environment: "workflow", Task: "talk-easy", Scenario: s.ID, Seed: seed,
+		Grade: record.Grade{Outcome: score.Scored}, Turns: []record.Turn{{Action: json.RawMessage(
+			`{"action_type":"respond_user","payload":{"message":` + string(letter) + `}}`)}}}
+	var out bytes.Buffer
+	if err := PrintTranscript(t.Context(), &out, catalog, []string{"mine"}, e); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	wanted := []string{"csenv scenarios show talk-cancel-custom-01 --seed 65388732356001 --pack mine",
+		"ask the customer", "in the letter, not among"}
+	for _, rule := range drawn.Decision.Rules {
+		words := drawn.Policy.Rule(rule)
+		if len(words) < 20 || strings.ContainsAny(words, "*\n") {
+			t.Errorf("rule %s is %q", rule, words)
+		}
+		wanted = append(wanted, rule+" "+strings.Join(strings.Fields(words), " "))
+	}
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("missing %q in:\n%s", want, &out)
+		}
+	}
+	e.Scenario = "mine-01"
+	out.Reset()
+	if err := PrintTranscript(t.Context(), &out, catalog, nil, e); err != nil {
+		t.Fatal(err)
+	}
+	if grade := strings.Index(out.String(), "GRADE"); !strings.Contains(out.String()[:grade], "--pack loads") ||
+		strings.Contains(out.String(), "scenarios show") {
+		t.Error(out.String())
 	}
 }

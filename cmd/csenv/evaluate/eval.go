@@ -170,9 +170,15 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 			from = " --results " + e.store
 		}
 		name, program := results.RunFolder("", run.Name, string(run.UID)), cli.CalledAs()
-		figures.PrintSummary(cmd.OutOrStdout(), run, fmt.Sprintf("`%[1]s results %[2]s%[3]s` shows all figures, "+
-			"`%[1]s ui%[3]s%[4]s` the conversations. Stored in %[5]s.", program, name, from,
-			strings.Join(append([]string{""}, *e.packs...), " --pack "), run.Status.Results))
+		packs := strings.Join(append([]string{""}, *e.packs...), " --pack ")
+		worst := ""
+		if meter.worst.Score != nil {
+			worst = fmt.Sprintf("`%s transcript %s %d%s%s` the episode with the lowest score, ", program, name,
+				meter.worst.Index, from, packs)
+		}
+		figures.PrintSummary(cmd.OutOrStdout(), run, fmt.Sprintf("`%[1]s results %[2]s%[3]s` shows all figures, %[6]s"+
+			"`%[1]s ui%[3]s%[4]s` the conversations. Stored in %[5]s.", program, name, from, packs, run.Status.Results,
+			worst))
 	} else if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run, nil, ""); err != nil {
 		return err
 	}
@@ -251,6 +257,8 @@ type following struct {
 
 	mu   sync.Mutex
 	last view.Progress
+	// worst is the episode with the lowest score that this call played, the first of several.
+	worst record.Episode
 }
 
 // remindInterval is how often a terminal is drawn anew although nothing has ended.
@@ -259,7 +267,15 @@ const remindInterval = time.Second
 // newFollowing follows the play of a run with the given options.
 func (e *evalCommand) newFollowing(errs io.Writer, run *v1alpha1.EvaluationRun, o *local.Options) *following {
 	f := &following{meter: view.NewMeter(errs, "playing "+run.Name, o.Clock.Now)}
-	o.Record = e.traffic.count
+	o.Record = func(r record.Episode) {
+		e.traffic.count(r)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if r.Score != nil && (f.worst.Score == nil || *r.Score < *f.worst.Score ||
+			*r.Score == *f.worst.Score && r.Index < f.worst.Index) {
+			f.worst = record.Episode{Index: r.Index, Grade: record.Grade{Score: r.Score}}
+		}
+	}
 	o.Progress = func(p local.Progress) {
 		shown := view.Progress{Ended: p.Ended, Total: p.Total, Errored: p.Errored, Resumed: p.Resumed,
 			Notes: []string{e.traffic.pace(), e.traffic.bound()}}

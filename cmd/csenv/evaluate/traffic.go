@@ -46,6 +46,8 @@ type traffic struct {
 	lowered func() int
 	// limited is set if the last answer of an agent's endpoint was a refusal for too many requests.
 	limited bool
+	// failure is why the last request to the agent's endpoint failed, "" if it was answered.
+	failure string
 	// pauses are the ends of the pauses before requests to the agent's endpoint.
 	pauses map[int64]time.Time
 }
@@ -78,15 +80,27 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(r)
 	if err != nil {
 		c.end(c.to, number)
+		if r.Context().Err() == nil {
+			c.note(false, err.Error())
+		}
 		return nil, err
 	}
-	if c.to == agentPeer {
-		c.mu.Lock()
-		c.limited = response.StatusCode == http.StatusTooManyRequests
-		c.mu.Unlock()
+	failure := ""
+	if response.StatusCode >= http.StatusBadRequest {
+		failure = "HTTP " + response.Status
 	}
+	c.note(response.StatusCode == http.StatusTooManyRequests, failure)
 	response.Body = &body{response.Body, func() { c.end(c.to, number) }}
 	return response, nil
+}
+
+// note notes how the last request to the agent's endpoint ended.
+func (c *counting) note(limited bool, failure string) {
+	if c.to == agentPeer {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.limited, c.failure = limited, failure
+	}
 }
 
 // body calls a function when it is closed.
@@ -228,6 +242,8 @@ func (t *traffic) waits() string {
 		reason := "the next attempt at " + agentPeer.String()
 		if t.limited {
 			reason = "the rate limit of " + agentPeer.String()
+		} else if t.failure != "" {
+			reason += " (" + t.failure + ")"
 		}
 		parts = append(parts, fmt.Sprintf("%s, until %s", reason, until.Format(time.TimeOnly)))
 	}

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,15 @@ func TestTraffic(t *testing.T) {
 	call(agentPeer, http.StatusOK, func() {})
 	seen.pause(2 * time.Second)
 	said("waits for the next attempt at the agent's endpoint, until 12:01:27")
+	call(agentPeer, http.StatusBadGateway, func() {})
+	said("waits for the next attempt at the agent's endpoint (HTTP 502 Bad Gateway), until 12:01:27")
+	refused := seen.client(agentPeer, 1)
+	if _, err := refused.Get("http://127.0.0.1:1"); err == nil { //nolint:noctx,bodyclose // nothing answers there
+		t.Fatal("port 1 answers")
+	}
+	if got := seen.waits(); !strings.Contains(got, "connection refused") {
+		t.Error(got)
+	}
 	now = now.Add(35 * time.Second)
 	said("")
 	seen.count(record.Episode{Tokens: &score.Tokens{Prompt: 300, Completion: 100}})

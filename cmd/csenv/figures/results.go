@@ -166,7 +166,7 @@ func summarizeRun(run *v1alpha1.EvaluationRun) string {
 func NewResultsCommand() *cobra.Command {
 	var from source.Flags
 	cmd := &cobra.Command{
-		Use:   "results RUN",
+		Use: "results RUN", SuggestFor: []string{"show"},
 		Short: "Show a run's figures: overall, by task, dimension and category, errors, provenance",
 		Args:  cli.RequireArguments("RUN"),
 	}

@@ -107,7 +107,7 @@ func NewRunsCommand() *cobra.Command {
 func newListedRun(r *source.LoadedRun) listedRun {
 	episodes := ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
 	state, _ := StateOf(r.EvaluationRun)
-	return listedRun{Name: r.Name, State: state, Agent: source.AgentName(r.EvaluationRun),
+	return listedRun{Name: r.ID(), State: state, Agent: source.AgentName(r.EvaluationRun),
 		Task: TaskNames(r.EvaluationRun), Seed: SeedOf(r.EvaluationRun),
 		Score:    ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean,
 		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,

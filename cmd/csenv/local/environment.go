@@ -177,6 +177,9 @@ func explainScenario(run *v1alpha1.EvaluationRun, err error) error {
 				return fmt.Errorf("task %[1]s has no scenario %[2]s: `csenv eval %[3]s --scenario %[2]s` plays it",
 					selected.Name, id, task)
 			}
+			if task == "" {
+				err = fmt.Errorf("%w; a scenario of your own needs --pack FOLDER", err)
+			}
 		}
 	}
 	return err

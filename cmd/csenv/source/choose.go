@@ -2,8 +2,8 @@ package source
 
 import (
 	"cmp"
+	"fmt"
 	"os"
-	"strings"
 
 	"github.com/csenv/csenv/envserver/envvars"
 )
@@ -31,16 +31,35 @@ func Choose(named []string, asked bool, local string) (stores []string, inCluste
 // StoreOfEval is where csenv eval stores episodes without --results.
 func StoreOfEval() string { return cmp.Or(os.Getenv(envvars.Results), DefaultStore) }
 
-// FindLocal returns the store of csenv eval, "" if it has stored nothing. Buckets aren't asked.
+// FindLocal returns the store of csenv eval, "" if there is none. One that the variable names isn't
+// looked for: whoever reads it says what is wrong with it.
 func FindLocal() string {
 	store := StoreOfEval()
-	if store == NoStore {
+	if info, err := os.Stat(DefaultStore); store == NoStore ||
+		os.Getenv(envvars.Results) == "" && (err != nil || !info.IsDir()) {
 		return ""
 	}
-	if folder, isFile := strings.CutPrefix(store, "file://"); isFile || !strings.Contains(store, "://") {
-		if info, err := os.Stat(folder); err != nil || !info.IsDir() { //nolint:gosec // the user's own folder
-			return ""
-		}
-	}
 	return store
+}
+
+// NothingStored says that csenv eval has stored nothing here, which is why the cluster is read.
+func NothingStored() string {
+	if os.Getenv(envvars.Results) == NoStore {
+		return "$" + envvars.Results + " is none, so nothing is stored: give the store to read with --results"
+	}
+	return "there are no stored runs in ./" + DefaultStore + ": change to the folder where `csenv eval` ran, or give " +
+		"its store with --results"
+}
+
+// ExplainCluster adds to an error of the cluster where stored runs are read. What nobody has asked
+// the cluster for comes first.
+func ExplainCluster(err error, asked bool) error {
+	switch {
+	case !asked:
+		return fmt.Errorf("%s (no run of a cluster either: %w)", NothingStored(), err)
+	case FindLocal() != "":
+		return fmt.Errorf("%w (without --cluster, --context, --kubeconfig and -n, the stored runs of %s are read)", err,
+			FindLocal())
+	}
+	return fmt.Errorf("%w (--results reads stored runs; ./%s has none)", err, DefaultStore)
 }

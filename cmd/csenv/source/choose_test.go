@@ -44,7 +44,7 @@ func TestFindLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ set, want string }{
-		{"", ""}, {"none", ""}, {"missing", ""}, {"file:///missing/too", ""},
+		{"", ""}, {"none", ""}, {"missing", "missing"}, {"file:///missing/too", "file:///missing/too"},
 		{folder, folder}, {"file://" + folder, "file://" + folder}, {"link", "link"}, {"s3://evals/a", "s3://evals/a"},
 	} {
 		t.Setenv(envvars.Results, tt.set)

@@ -143,14 +143,10 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) (runs 
 	}
 	store := s.chosen()
 	if store == "" {
-		runs, err = s.findInCluster(ctx, selector, names)
-		switch {
-		case err != nil && s.Asked():
-			err = fmt.Errorf("%w (--results reads stored runs)", err)
-		case err != nil:
-			err = fmt.Errorf("%w (--results reads stored runs; %s has none)", err, StoreOfEval())
+		if runs, err = s.findInCluster(ctx, selector, names); err != nil {
+			return nil, ExplainCluster(err, s.Asked())
 		}
-		return runs, err
+		return runs, nil
 	}
 	s.say(store)
 	chosen, err := labels.Parse(selector)
@@ -181,7 +177,6 @@ func (s *Flags) findInCluster(ctx context.Context, selector string, names []stri
 	if err != nil {
 		return nil, err
 	}
-	s.say(c.String())
 	var runs []*v1alpha1.EvaluationRun
 	for _, name := range names {
 		run, err := c.Run(ctx, name)
@@ -199,6 +194,7 @@ func (s *Flags) findInCluster(ctx context.Context, selector string, names []stri
 		return nil, fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels "+
 			"with -l", c.Namespace)
 	}
+	s.say(c.String())
 	return view.MapItems(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return FromCluster(c, run) }), nil
 }
 

@@ -3,12 +3,14 @@ package source
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/web/chart"
@@ -24,11 +26,15 @@ const (
 )
 
 // Standing returns whether a stored run that lacks episodes is under way or interrupted, as a
-// reason, and why. Nothing in a store says whether somebody plays the rest: the run is under way
-// while its store grows, which it did last at a time.
+// reason, and why. A folder that csenv eval has locked says whether somebody plays the rest. Of
+// another store nothing says it: the run is under way while it grows, which it did last at a time.
 func Standing(run *v1alpha1.EvaluationRun, written time.Time) (reason, message string) {
 	e := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
 	missing := e.Total - e.Scored - e.Failed - e.Errored
+	if cli.IsAbandoned(strings.TrimPrefix(run.Status.Results, "file://")) {
+		return local.ReasonInterrupted, fmt.Sprintf("%d of %d episodes are not stored, and no process plays them.",
+			missing, e.Total)
+	}
 	quiet := time.Since(written)
 	if quiet <= computeMaxQuiet(run.Status.Durations) {
 		return v1alpha1.ReasonRunning, fmt.Sprintf("%d of %d episodes are still to be stored.", missing, e.Total)
@@ -67,8 +73,11 @@ func (s *Stored) setStanding(ctx context.Context, folder string, run *v1alpha1.E
 			written = segment.Modified
 		}
 	}
-	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete)
 	reason, message := Standing(run, written)
-	c.Reason, c.Message = reason, message+c.Message
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionComplete} {
+		if c := meta.FindStatusCondition(run.Status.Conditions, kind); c != nil {
+			c.Reason, c.Message = reason, message+c.Message
+		}
+	}
 	return err
 }

@@ -147,9 +147,19 @@ func tellApart(runs []*LoadedRun) {
 	}
 	for _, r := range runs {
 		if names[r.Name] > 1 {
-			r.Name = path.Base(results.RunFolder("", r.Name, string(r.UID)))
+			r.Name = r.ID()
 		}
 	}
+}
+
+// ID names a run of a store by its folder, which no other run has, and one of the cluster by its
+// name.
+func (r *LoadedRun) ID() string {
+	folder := path.Base(results.RunFolder("", r.Name, string(r.UID)))
+	if r.Stored == nil || strings.HasSuffix(r.Name, strings.TrimPrefix(folder, r.Name)) {
+		return r.Name
+	}
+	return folder
 }
 
 func (s *Stored) folder(ctx context.Context, folders []string, name string) (string, error) {
@@ -164,8 +174,10 @@ func (s *Stored) folder(ctx context.Context, folders []string, name string) (str
 	}
 	switch len(matches) {
 	case 0:
-		known := view.MapItems(folders, s.runName)
-		slices.Sort(known)
+		known := slices.Sorted(slices.Values(view.MapItems(folders, s.runName)))
+		if len(slices.Compact(slices.Clone(known))) < len(known) {
+			known = folders // of which no two have the same name
+		}
 		return "", fmt.Errorf("there is no run %s in %s: choose one of %s", name, s.location,
 			strings.Join(slices.Compact(known), ", "))
 	case 1:

@@ -125,10 +125,14 @@ func (c *selected) open(ctx context.Context, errs io.Writer) (*sources, error) {
 		return nil, err
 	}
 	changed := func() { s.version.Add(1) }
-	locations, inCluster := source.Choose(c.stores, c.allNamespaces || c.Asked(), source.FindLocal())
+	asked := c.allNamespaces || c.Asked()
+	locations, inCluster := source.Choose(c.stores, asked, source.FindLocal())
 	if inCluster {
 		if s.cluster, err = c.Watch(ctx, c.allNamespaces, changed); err != nil {
-			return nil, fmt.Errorf("%w (--results reads stored runs; %s has none)", err, source.StoreOfEval())
+			return nil, source.ExplainCluster(err, asked)
+		}
+		if s.unasked = !asked; s.unasked {
+			view.WriteParagraph(errs, "", source.NothingStored())
 		}
 		fmt.Fprintln(errs, "runs of", s.cluster.Connection())
 	}

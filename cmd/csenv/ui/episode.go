@@ -39,10 +39,10 @@ type episodePage struct {
 	// Parts are those that are shown: the one of the open tab or, without tabs, all.
 	Parts []string
 	Tabs  []tab
-	// Command shows the episode on a terminal. Play is the path of a playground with the same
+	// Command shows the episode on a terminal, and Scenario its scenario, "" if that is unknown. Play is the path of a playground with the same
 	// scenario and values, "" without one.
-	Command, Play string
-	Facts         []transcript.Field
+	Command, Scenario, Play string
+	Facts                   []transcript.Field
 	// Record is the record as JSON, "" if it is long.
 	Record string
 	// Objection is why a person finds the grade wrong, "" if nobody does. Object is the path of the
@@ -133,6 +133,9 @@ func (s *site) episodeOf(ctx context.Context, run *source.LoadedRun, e record.Ep
 	p := &episodePage{Excerpt: t.Excerpt(from), Parts: []string{open}, About: describeEpisode(t),
 		Title:   s.titleOf(e.Scenario, e.Seed),
 		Command: s.command(run, e), Facts: recordFacts(e)}
+	if t.Unknown == "" {
+		p.Scenario = t.ShowCommand(s.packs)
+	}
 	p.State, p.Score = standingOf(run.EvaluationRun, e)
 	list := runPath(run) + "/episodes"
 	p.Excerpt.Path, p.Excerpt.Query = fmt.Sprintf("%s/%d", list, e.Index), query

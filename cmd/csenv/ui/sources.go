@@ -28,6 +28,8 @@ type sources struct {
 	version atomic.Int64
 	// cluster is nil if only stores are read.
 	cluster *cluster.Watcher
+	// unasked means that the cluster is read only because csenv eval has stored nothing.
+	unasked bool
 	// stored is nil if only the cluster is read.
 	stored *stored
 	// vouchers are the keys of this machine and of the flags.
@@ -112,6 +114,9 @@ func clusterProblem(observed cluster.Snapshot) []problem {
 // state reads all sources. What can't be read is a problem of the state.
 func (s *sources) state(ctx context.Context) state {
 	observed := s.snapshot(ctx)
+	if observed.Problem != nil && s.unasked {
+		observed.Problem = source.ExplainCluster(observed.Problem, false)
+	}
 	found := state{pools: observed.Pools, problems: clusterProblem(observed)}
 	byID := map[string]*source.LoadedRun{}
 	for _, run := range observed.Runs {

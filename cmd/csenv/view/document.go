@@ -100,15 +100,18 @@ func (s Section) table() table.Writer {
 // gap is the space between two columns.
 const gap = 2
 
+// maxWord is the length of the longest word that isn't broken: a run's name with its UID.
+const maxWord = 72
+
 // folded narrows the widest columns of an escaped section until all fit, except columns without a
-// header, which are drawings. Words are broken only if the columns don't fit otherwise.
+// header, which are drawings. Names that don't fit are whole nevertheless: they are to be copied.
 func (s Section) folded() []table.ColumnConfig {
 	widths, words := make([]int, len(s.Header)), make([]int, len(s.Header))
 	for _, row := range append([][]string{s.Header}, s.Rows...) {
 		for i, cell := range row {
 			widths[i] = max(widths[i], text.LongestLineLen(cell))
 			for word := range strings.FieldsSeq(cell) {
-				words[i] = max(words[i], text.StringWidthWithoutEscSequences(word))
+				words[i] = max(words[i], min(text.StringWidthWithoutEscSequences(word), maxWord))
 			}
 		}
 	}
@@ -119,7 +122,7 @@ func (s Section) folded() []table.ColumnConfig {
 	for ; total > Width; total-- {
 		widest := s.widest(widths, func(i int) bool { return widths[i] > words[i] })
 		if widest < 0 {
-			widest = max(s.widest(widths, func(int) bool { return true }), 0)
+			break
 		}
 		widths[widest]--
 	}

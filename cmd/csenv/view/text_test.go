@@ -19,3 +19,14 @@ func TestTextsArePrintable(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// A name is whole in a table that doesn't fit, and the texts beside it wrap.
+func TestNamesAreNotBroken(t *testing.T) {
+	name := strings.Repeat("heuristic-", 4) + "d1ee2d1f"
+	var out strings.Builder
+	Document{Sections: []Section{{Header: []string{"run", "scenario", "why"}, Rows: [][]string{{name,
+		name, strings.Repeat("because ", 30)}}}}}.Print(&out, "table")
+	if strings.Count(out.String(), name) != 2 || strings.Count(out.String(), "\n") < 3 {
+		t.Error(out.String())
+	}
+}

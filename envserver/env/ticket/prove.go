@@ -59,7 +59,7 @@ func listLosses(v grader.Verdict) []string {
 	var out []string
 	for _, c := range v.Criteria {
 		if c.Earned < c.Offered {
-			out = append(out, c.ID+" "+c.Reason)
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %d of %d %s", c.ID, c.Earned, c.Offered, c.Reason)))
 		}
 	}
 	for _, g := range v.Gates {

@@ -59,6 +59,10 @@ func refuses(what string) string {
 	return fmt.Sprintf(`{"error": {"message": "%s is not supported", "param": "%s"}}`, what, what)
 }
 
+// advised is what to do if no answer was an action.
+const advised = " If the model can't call tools, try --mode json; `csenv doctor` with the same endpoint and model " +
+	"shows what it answers."
+
 // A rehearsal has two turns with a result between them, and finds what the endpoint refuses.
 func TestRehearse(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -82,8 +86,8 @@ func TestRehearse(t *testing.T) {
 		}, "The endpoint answers with actions as JSON text. It counts no tokens, so no budget ends the run.",
 			"tools (of 2 requests), strict schemas of tools (of 4 requests)"},
 		"chat": {func(string) (int, string) { return 200, chats },
-			`The endpoint answers with no action in two turns, but with "How can I help?". It counts no tokens, so no ` +
-				`budget ends the run.`, ""},
+			`The endpoint answers with no action in two turns, but with "How can I help?".` + advised +
+				` It counts no tokens, so no budget ends the run.`, ""},
 		"a stray refusal": {func() dialect {
 			n := 0
 			return func(string) (int, string) {
@@ -95,12 +99,12 @@ func TestRehearse(t *testing.T) {
 		}(), "The endpoint answers with actions as calls of tools.", ""},
 		"a name that nobody offered": {func(string) (int, string) {
 			return 200, strings.ReplaceAll(calls, "classify", "dance")
-		}, `The endpoint answers with no action in two turns, but with "dance".`, ""},
+		}, `The endpoint answers with no action in two turns, but with "dance".` + advised, ""},
 		"an action in the thoughts": {func(string) (int, string) {
 			return 200, `{"choices": [{"message": {"content": null, "reasoning_content": "{\"action_type\": \"classify\"}"}}],
 				"usage": {"completion_tokens": 9}}`
 		}, `The endpoint answers with no action in two turns, but with "The answer is empty, and its member ` +
-			`reasoning_content holds an action: switch the server's parser of […]".`, ""},
+			`reasoning_content holds an action: switch the server's parser of […]".` + advised, ""},
 		// As Gemini 3 did where the signature of its thoughts was not sent back.
 		"the second turn is refused": {func(body string) (int, string) {
 			if strings.Contains(body, `"role":"tool"`) {

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,16 +32,20 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	}
 	steps, needed := paid["steps"], workflow.PayRequired(f.Workflow)
 	row := Row{Criterion: "steps", Points: steps}
-	if steps != nil && steps.Offered > needed {
-		row.Why = fmt.Sprintf("the case needs %s; without a right reply it is divided by what the %d steps that the "+
-			"agent may take would pay", score.FormatThousandths(needed), f.Workflow.MaxSteps)
+	switch generated := f.Workflow.Rules.PaysLookUpsApart; {
+	case generated && steps.Share() == "part" && paid["resolution"].Share() != "all":
+		row.Why = "without a right reply, kinds of look-ups are paid, needed or not"
+	case steps != nil && steps.Offered > needed:
+		row.Why = fmt.Sprintf("%s for each of %d steps; without a right reply divided as if all %d actions were needed, so "+
+			"that the score doesn't tell how many are", score.FormatThousandths(needed/int64(len(f.Workflow.Steps))),
+			len(f.Workflow.Steps), f.Workflow.MaxSteps)
 		steps = &Points{Value: steps.Value, Offered: needed}
 	}
 	r.add(row)
 	var undone []string
 	for i, s := range f.Workflow.Steps {
 		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
-			Gold: describeArguments(s.Args)}
+			Gold: cmp.Or(describeArguments(s.Args), describeTelling(s))}
 		switch sent := listSentActions(f.History, s.Action); {
 		case f.Done[i]:
 		case s.Terminal && sent != "":
@@ -57,10 +62,15 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	found := replyFaults{gates: v.Gates}
 	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
-	changed := slices.ContainsFunc(f.Unmet, func(goal scenarios.Predicate) bool { return goal.Source != "replied" })
-	if changed {
+	var unmet []string
+	for _, goal := range f.Unmet {
+		if goal.Source != "replied" {
+			unmet = append(unmet, goal.Source)
+		}
+	}
+	if len(unmet) > 0 {
 		r.add(Row{Depth: 1, Criterion: "records at the end", Given: "other",
-			Gold: "what the steps change, and no more"})
+			Gold: "what the steps change, and no more", Why: "not so at the end: " + strings.Join(unmet, "; ")})
 	}
 	r.gates(v.Gates)
 	if len(undone) > 0 {
@@ -92,9 +102,26 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 		r.Totals = []Total{{name, score.FormatDecimal(grader.EpisodeScore([]score.Dimension{
 			{Earned: sum.Value, Offered: sum.Offered}}))}}
 	}
+	if d := f.Workflow.Decision; d != nil {
+		for _, rule := range d.Rules {
+			r.Rules = append(r.Rules, strings.TrimSpace(rule+" "+f.Workflow.Policy.Rule(rule)))
+		}
+	}
 	r.harm(v, f.Workflow.Harm, f.Workflow.Closed)
 	r.good(f.Workflow.References, f.Workflow.Language)
 	return r
+}
+
+// describeTelling says what the agent of a conversation must write to the customer, "" for another
+// step.
+func describeTelling(s scenarios.WorkflowStep) string {
+	switch {
+	case s.Confirms != nil:
+		return "before the change, ask whether the customer wants this: " + inWords(s.Confirms.Tool)
+	case len(s.Asks) > 0:
+		return "ask the customer about " + inWords(strings.Join(s.Asks, ", "))
+	}
+	return ""
 }
 
 // listSentActions lists the actions of a type, with their payloads except messages.

@@ -95,7 +95,9 @@ func (t *Transcript) mark() {
 			if row.Depth < 2 {
 				title = row.Criterion
 			}
-			row.Mark = markFirst(own, title, row)
+			if row.Mark = markFirst(own, title, row); row.Mark != nil && row.Given == notStated {
+				row.Given = "in the letter, not among the facts"
+			}
 		}
 	}
 	t.number()

@@ -96,6 +96,9 @@ func newFactRow(slot, what, gold string) Row {
 	return row
 }
 
+// notStated is what is given of a fact that isn't among those beside the message.
+const notStated = "not stated"
+
 // told adds the rows of the required facts, and of those that were stated and aren't required.
 func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.Told, found *replyFaults) {
 	shown := make([]bool, len(given))
@@ -121,9 +124,12 @@ func (r *Review) told(required []facts.Wanted, given []facts.Fact, told *grader.
 			row.Given, row.Why = row.Gold, "the message lacks it"
 			found.untold = append(found.untold, wanted)
 		default:
-			row.Given = "not stated"
+			row.Given = notStated
 			if told == nil || at < 0 || shown[at] || told.Facts.Stated[at] != facts.Wrong {
 				found.missing = append(found.missing, wanted)
+				if name, known := facts.Find(f.What); known && name.Type != facts.Enum {
+					row.texts = f.Values
+				}
 				break
 			}
 			shown[at], row.Given = true, inWords(given[at].Value)

@@ -30,6 +30,8 @@ type Review struct {
 	Totals []Total
 	// Harm are a model's answers to the claims about harm, by what they claim.
 	Harm []Answer
+	// Rules are those of the policy that decide a generated case, in words.
+	Rules []string
 	// Good is a good reply, "" if there is none. Language is the customer's language.
 	Good, Language string
 	// Earned are the milli-points of the reply. It is set only for a recorded verdict.

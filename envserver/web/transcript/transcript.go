@@ -120,6 +120,12 @@ func (t *Transcript) nameVoices() {
 	}
 }
 
+// ShowCommand is the command that shows the scenario with the episode's values and its gold.
+func (t *Transcript) ShowCommand(packs []string) string {
+	return fmt.Sprintf("csenv scenarios show %s --seed %d%s", t.Episode.Scenario, t.Episode.Seed,
+		strings.Join(append([]string{""}, packs...), " --pack "))
+}
+
 // describeAnswer says how long an agent's answer took, and its tokens.
 func describeAnswer(a record.Answer) string {
 	var parts []string

@@ -37,7 +37,7 @@ type keyKeeper struct {
 	check func(ctx context.Context, pool types.NamespacedName, public string) (ed25519.PrivateKey, error)
 }
 
-// keyCheck is the time between two looks at the Secret of a ledger key. The operator may neither
+// keyCheck is the interval at which the Secret of a ledger key is read. The operator may neither
 // list nor watch Secrets.
 const keyCheck = time.Minute
 
@@ -130,7 +130,7 @@ func newKeyPair(entropy io.Reader) (public string, private []byte, err error) {
 	return base64.StdEncoding.EncodeToString(pub), poolkey.Encode(priv), nil
 }
 
-// metricsTokenCheck is the time between two looks at the Secret of the token for metrics, which no
+// metricsTokenCheck is the interval at which the Secret of the token for metrics is read, which no
 // cache contains.
 const metricsTokenCheck = 10 * time.Minute
 

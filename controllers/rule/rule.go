@@ -19,8 +19,8 @@ type Rule[P Pass, S any] struct {
 	Advice string
 	Check  func(P) Finding
 	Event  string // the type of the event when the reason is new, "" for none
-	// Requeue returns after which time Check may answer otherwise although nothing changes that is
-	// watched, 0 for never. Nil is never.
+	// Requeue returns how soon the result of Check may change without a change of any watched
+	// object, 0 for never. Nil is never.
 	Requeue func(P) time.Duration
 }
 

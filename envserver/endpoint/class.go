@@ -34,7 +34,7 @@ const (
 	ServerError
 	Broken
 	TimedOut
-	// Unclear answers are those from which nothing follows. Another one may be clear.
+	// Unclear: the response shows nothing, and that of a second request may.
 	Unclear
 	// Unparsable responses are too large, or not of the expected form.
 	Unparsable

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// What an answer means is decided here alone, for agents and judges. Classify decides for answers
-// that are errors, and decide for those that a model may have written. If neither recognises what
-// it sees, the answer is a failure of the endpoint that names it. What follows is in traits.
+// What an answer means is decided here alone, for agents and judges: classifyAnswer decides for
+// errors, and decide for answers that a model may have written. If neither recognises what it sees,
+// the answer is a failure of the endpoint that names it. What follows from a class is in traits.
 
 // endings say what reasons for the end of an answer mean, the first that matches. Slipped and cut
 // answers are the model's own.

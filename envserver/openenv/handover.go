@@ -21,7 +21,7 @@ const (
 	// returnTime is how long a session that was moved waits for its client.
 	returnTime = time.Minute
 	maxMoves   = 16 // sessions that are handed over at a time
-	// answerPoll and longestPoll bound the pause between two looks at a session that is busy.
+	// answerPoll and longestPoll bound the delay between polls of a busy session.
 	answerPoll, longestPoll = time.Millisecond, 50 * time.Millisecond
 )
 

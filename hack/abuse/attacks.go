@@ -24,7 +24,7 @@ type attack struct {
 	run  func(ctx context.Context, s *server) (string, error)
 	// on is the kind of the attacked server, nil for tickets.
 	on *kind
-	// beside happens meanwhile, nil for nothing.
+	// beside runs concurrently with the attack. It is nil if nothing does.
 	beside func(ctx context.Context, s *server) error
 }
 

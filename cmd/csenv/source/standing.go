@@ -27,7 +27,8 @@ const (
 
 // Standing returns whether a stored run that lacks episodes is under way or interrupted, as a
 // reason, and why. A folder that csenv eval has locked says whether somebody plays the rest. Of
-// another store nothing says it: the run is under way while it grows, which it did last at a time.
+// another store nothing says it: the run is under way while the store grows. Written is when it
+// last grew.
 func Standing(run *v1alpha1.EvaluationRun, written time.Time) (reason, message string) {
 	e := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
 	missing := e.Total - e.Scored - e.Failed - e.Errored

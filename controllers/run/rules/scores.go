@@ -71,5 +71,5 @@ func (p *pass) compareWithBaseline(table *score.ScenarioTable) {
 	p.set(c)
 }
 
-// BaselineInterval is the time between two looks at a baseline that has not ended.
+// BaselineInterval is the interval at which a baseline that has not ended is read.
 const BaselineInterval = 30 * time.Second

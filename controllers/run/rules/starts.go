@@ -125,7 +125,7 @@ func checkNames(p *pass) rule.Finding {
 	return rule.Finding{What: strings.Join(p.s.Taken, ", ") + " belongs to something else.", HoldsStart: true}
 }
 
-// awaitNames is for the objects of others, which aren't watched.
+// awaitNames polls, because objects that other owners hold aren't watched.
 func awaitNames(p *pass) time.Duration {
 	if len(p.s.Taken) == 0 || evaluation.IsSuspended(p.s.Run) {
 		return 0

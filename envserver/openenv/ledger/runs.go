@@ -16,7 +16,7 @@ const (
 	// maxRemembered bounds the memory of the runs with a plan, in bytes: a bit for each episode,
 	// and one for each scenario of each task.
 	maxRemembered = 64 << 20
-	// runBytes is about what a run takes besides these.
+	// runBytes is the approximate fixed overhead of a run, in bytes.
 	runBytes = 512
 	// runIdle is the time after its last use from which a run may be forgotten for a new one.
 	runIdle = 24 * time.Hour
@@ -78,7 +78,7 @@ func (s *Ledgers) chargeShare(of *share, ledgers int, bytes int64) {
 // hold is a shard that a server plays, or takes over once its peers have given it up. No other
 // server of the pool has one.
 type hold struct {
-	asked int64 // the number of the asking of the peers
+	asked int64 // the number of the newest request to the peers
 	plays bool
 	turn  int64     // the number of its present runner
 	since time.Time // when a peer was first silent

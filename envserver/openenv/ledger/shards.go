@@ -47,8 +47,8 @@ func (s *Ledgers) Has(key Key) bool {
 	return l != nil && l.run.playsShard(key.Shard)
 }
 
-// Ask returns the number of an asking for a shard of a run, which TakeOver needs. A parcel of the
-// shard is added to what is known of it.
+// Ask numbers a request to the peers for a shard of a run, and returns the number, which TakeOver
+// needs. A parcel of the shard is added to what is known of it.
 func (s *Ledgers) Ask(key Key, public ed25519.PublicKey) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -177,7 +177,7 @@ func (c *Config) tryOnce(ctx context.Context, try func(context.Context) error) e
 		}
 		e, ok := errors.AsType[*endpoint.Error](err)
 		permanent := ok && e.Permanent()
-		c.Log.Warn("The agent's endpoint was tried in vain", "shard", c.Shard, "permanent", permanent, "error", err)
+		c.Log.Warn("The probe of the agent's endpoint failed", "shard", c.Shard, "permanent", permanent, "error", err)
 		switch {
 		case !permanent:
 			return err

@@ -575,7 +575,7 @@ func (f *limitsFile) minutes() map[string]int {
 }
 
 // toolMinutes are the durations of the tools that a kind of tasks has.
-func toolMinutes(of desk.Tasks) map[string]int {
+func toolMinutes(of desk.TaskKinds) map[string]int {
 	minutes := map[string]int{}
 	for _, name := range desk.ListToolNames(of) {
 		minutes[name] = desk.FindTool(name).Minutes

@@ -75,7 +75,7 @@ type Workflow struct {
 type Rules struct {
 	// Tools are those that agents have. Where there are more than in written workflows, there is
 	// one to ask the customer, and every reply ends the episode.
-	Tools desk.Tasks
+	Tools desk.TaskKinds
 	// PlainRecords means that answers contain records by their kinds, with the members that records
 	// of written workflows have.
 	PlainRecords bool
@@ -98,7 +98,7 @@ var (
 	TalkRules    = caseRules(desk.Talks)
 )
 
-func caseRules(tools desk.Tasks) Rules {
+func caseRules(tools desk.TaskKinds) Rules {
 	return Rules{Tools: tools, ChangesNeedLookUps: true, OtherChangesSpoil: true, PaysLookUpsApart: true}
 }
 

@@ -26,12 +26,12 @@ const (
 	Escalating   = "escalate_issue"
 )
 
-// Tasks is a set of kinds of tasks, as bits.
-type Tasks uint8
+// TaskKinds is a set of kinds of tasks, as bits.
+type TaskKinds uint8
 
 // The kinds of tasks: written workflows, generated cases, and those with conversations.
 const (
-	Written Tasks = 1 << iota
+	Written TaskKinds = 1 << iota
 	Cases
 	Talks
 )
@@ -45,7 +45,7 @@ type Tool struct {
 	// Args are the names of the arguments in the action's form, with a ? if the tool works without.
 	Args []string
 	// Tasks are those that have the tool, 0 for all.
-	Tasks Tasks
+	Tasks TaskKinds
 	// Minutes is the tool's duration on the simulated clock.
 	Minutes int
 
@@ -121,10 +121,10 @@ var toolsByName = func() map[string]*Tool {
 func FindTool(name string) *Tool { return toolsByName[name] }
 
 // In reports whether one of the kinds of tasks has the tool.
-func (t *Tool) In(tasks Tasks) bool { return t.Tasks == 0 || t.Tasks&tasks != 0 }
+func (t *Tool) In(tasks TaskKinds) bool { return t.Tasks == 0 || t.Tasks&tasks != 0 }
 
 // ListToolNames lists the names of the tools that one of the kinds of tasks has.
-func ListToolNames(tasks Tasks) []string {
+func ListToolNames(tasks TaskKinds) []string {
 	var names []string
 	for i := range Tools {
 		if Tools[i].In(tasks) {

@@ -190,7 +190,7 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	agent, err := r.spec()
+	agent, err := r.newAgent()
 	if err != nil {
 		return nil, err
 	}
@@ -373,8 +373,8 @@ func (r *runFlags) agentName() (string, error) {
 	return name, nil
 }
 
-// spec returns the agent.
-func (r *runFlags) spec() (v1alpha1.Agent, error) {
+// newAgent returns the agent that the flags describe.
+func (r *runFlags) newAgent() (v1alpha1.Agent, error) {
 	name, err := r.agentName()
 	if err != nil {
 		return v1alpha1.Agent{}, err

@@ -26,6 +26,7 @@ func TestColumns(t *testing.T) {
 		{Name: "reply", Mean: "0.2500", Max: "0.5000"}, {Name: "category", Mean: "0.1000", Max: "0.1000"}}}}
 	s := &site{pages: pages, sources: holding([]*source.LoadedRun{{EvaluationRun: run}})}
 	header := regexp.MustCompile(`<th scope="col"[^>]*>(?:<a href="([^"]*)">)?([^<↑↓]*)`)
+	cell := regexp.MustCompile(`<td data-label="([^"]*)"`)
 	for _, tt := range []struct {
 		query, kept string
 		labels      []string
@@ -36,6 +37,9 @@ func TestColumns(t *testing.T) {
 		{"columns=run&columns=created&columns=score&sort=-score", "columns=run%2Cscore%2Ccreated",
 			[]string{"Run", "Score", "Created"}},
 		{"columns=run", "columns=run", []string{"Run"}},
+		{"columns=state,agent,task,episodes,score,interval,passed,answers,tokens,cost,duration,created", "columns=run",
+			[]string{"Run", "State", "Agent", "Task", "Episodes", "Score", "95 % interval", "Pass rate", "Answers",
+				"Tokens", "Cost", "Duration", "Created"}},
 		{"columns=points:reply,score", "columns=run%2Cscore%2Cpoints%3Areply", []string{"Run", "Score", "Points: reply"}},
 	} {
 		w := get(s, "/?"+tt.query)
@@ -56,6 +60,15 @@ func TestColumns(t *testing.T) {
 		}
 		if row := cells(table)["one"]; len(row) != len(tt.labels) { // without the name, with the box to compare
 			t.Errorf("%s: cells %q under %q", tt.query, row, labels)
+		}
+		_, first, _ := strings.Cut(table, "<tbody>")
+		first, _, _ = strings.Cut(first, "</tr>")
+		under := []string{"Run"}
+		for _, m := range cell.FindAllStringSubmatch(first, -1) {
+			under = append(under, html.UnescapeString(m[1]))
+		}
+		if !slices.Equal(under, labels) {
+			t.Errorf("%s: cells of %q under %q", tt.query, under, labels)
 		}
 		if checked := strings.Count(text, " checked>"); checked != len(tt.labels)-1 {
 			t.Errorf("%s: %d boxes are ticked", tt.query, checked)

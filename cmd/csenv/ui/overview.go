@@ -30,9 +30,9 @@ type overviewPage struct {
 	Runs    []runRow
 	Filter  runFilter
 	Columns []column
-	// Choices are the columns to choose from, Has the names of those that are shown.
+	// Choices are the columns to choose from, Shown the names of those that are shown.
 	Choices []option
-	Has     map[string]bool
+	Shown   map[string]bool
 	// Dimensions are those whose points the table shows.
 	Dimensions []string
 	States     []option
@@ -241,9 +241,9 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	p.Filter.order(playing)
 	p.Filter.troubled = slices.ContainsFunc(playing, func(r runRow) bool { return r.Trouble != "" })
 	all := listRunColumns(runs)
-	p.Columns, p.Choices, p.Has = p.Filter.columns(all), p.Filter.choices(all), map[string]bool{}
+	p.Columns, p.Choices, p.Shown = p.Filter.columns(all), p.Filter.choices(all), map[string]bool{}
 	for _, c := range p.Choices {
-		p.Has[c.Value] = c.Selected
+		p.Shown[c.Value] = c.Selected
 		if name, is := strings.CutPrefix(c.Value, pointsColumn); is && c.Selected {
 			p.Dimensions = append(p.Dimensions, name)
 		}
@@ -253,7 +253,7 @@ func (p *overviewPage) list(s *site, runs []*source.LoadedRun) {
 	from := (p.Filter.Page - 1) * runsPerPage
 	to := min(from+runsPerPage, p.Found)
 	p.Runs, p.First, p.Last = playing[from:to], min(from+1, to), to
-	p.Priced = p.Has["cost"] && slices.ContainsFunc(p.Runs, func(r runRow) bool { return r.Cost != "" })
+	p.Priced = p.Shown["cost"] && slices.ContainsFunc(p.Runs, func(r runRow) bool { return r.Cost != "" })
 	if from > 0 {
 		p.Newer = "/" + p.Filter.query(p.Filter.Page-1)
 	}

@@ -79,7 +79,7 @@ func listTasks(tool *desk.Tool) (names []string) {
 }
 
 // KindOf is the kind of a task.
-func KindOf(t *tasks.Task) desk.Tasks {
+func KindOf(t *tasks.Task) desk.TaskKinds {
 	switch {
 	case t.Talks:
 		return desk.Talks

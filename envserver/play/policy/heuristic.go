@@ -32,7 +32,7 @@ type heuristic struct {
 	// The other fields are of workflows: the kind of their tasks, whether the order was asked for,
 	// the next stage, the order's id, the last call, a payment that may be refunded, and what to
 	// state.
-	kind            desk.Tasks
+	kind            desk.TaskKinds
 	asked           bool
 	stage           int
 	order, captured string

@@ -22,7 +22,7 @@ const randomStream = 0x63_73_65_6e_76
 // random draws legal actions with equal probability. The episode's seed fixes its draws.
 type random struct {
 	ticket bool
-	kind   desk.Tasks // of a workflow's task
+	kind   desk.TaskKinds // of a workflow's task
 	rand   *rand.Rand
 }
 

@@ -88,9 +88,9 @@ func (f runFilter) order(rows []runRow) {
 type runColumn struct {
 	name, label string
 	number      bool
-	// chosen means that the table has it only by choice, so that the usual ones fit, or because
+	// optional means that the table has it only by choice, so that the usual ones fit, or because
 	// answers of a run were in trouble.
-	chosen bool
+	optional bool
 }
 
 // runColumns are all columns. The first one is always shown.
@@ -103,7 +103,7 @@ var runColumns = []runColumn{{"run", "Run", false, false}, {"state", "State", fa
 // shows reports whether the table has a column.
 func (f runFilter) shows(c runColumn) bool {
 	if f.Columns == nil {
-		return !c.chosen || c.name == "answers" && f.troubled
+		return !c.optional || c.name == "answers" && f.troubled
 	}
 	return slices.Contains(f.Columns, c.name)
 }

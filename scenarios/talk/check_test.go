@@ -467,7 +467,7 @@ func TestRefusals(t *testing.T) {
 		"It's LD-104233. When will it be settled?":         {turnOf(tell), talk.RefusedAct},
 		"No, please don't refund me.":                      {turnOf(confirm), talk.RefusedOmitted},
 		"A refund? No. Store credit? Yes, please.":         {turnOf(confirm, decline), talk.RefusedOmitted},
-		"It's LD-104233. Birds twitter gaily over meadows": {turnOf(tell), talk.RefusedUnclear},
+		"It's LD-104233. Birds flutter gaily over meadows": {turnOf(tell), talk.RefusedUnclear},
 
 		"Sure, my order number is ld 104233.":                         {turn: turnOf(tell)},
 		"Here is the photo. It shows where it broke. It's LD-104233.": {turn: turnOf(photo, tell)},

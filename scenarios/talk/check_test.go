@@ -157,8 +157,8 @@ func (w *writer) form(v facts.Wanted, language string) string {
 	return value
 }
 
-// lies are ways in which a customer says something else than their acts. They return "" where a turn
-// has nothing to lie about.
+// lies are ways in which a customer says something else than their acts. They return "" where a
+// turn has nothing to lie about.
 var lies = map[string]func(w *writer, turn *talk.Turn, honest string) string{
 	"another value":    lieValue,
 	"an added value":   lieMore,
@@ -285,8 +285,8 @@ func lieLanguage(w *writer, turn *talk.Turn, _ string) string {
 	return ""
 }
 
-// playTurns plays conversations of real cases and gives each turn of a customer to a function, until
-// so many were played.
+// playTurns plays conversations of real cases and gives each turn of a customer to a function,
+// until so many were played.
 func playTurns(t *testing.T, r *rand.Rand, turns int, check func(*talk.Turn)) {
 	t.Helper()
 	catalog, err := scenarios.LoadPublic()

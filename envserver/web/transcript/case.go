@@ -42,23 +42,7 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 		steps = &Points{Value: steps.Value, Offered: needed}
 	}
 	r.add(row)
-	var undone []string
-	for i, s := range f.Workflow.Steps {
-		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
-			Gold: cmp.Or(describeArguments(s.Args), describeTelling(s))}
-		switch sent := listSentActions(f.History, s.Action); {
-		case f.Done[i]:
-		case s.Terminal && sent != "":
-			row.Given = "sent, and not right: see resolution"
-		default:
-			row.Given = "not done"
-			if sent != "" {
-				row.Why = "sent: " + sent
-			}
-			undone = append(undone, strings.TrimSpace(row.Criterion+" "+row.Gold))
-		}
-		r.add(row)
-	}
+	undone := r.steps(f)
 	found := replyFaults{gates: v.Gates}
 	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
@@ -110,6 +94,27 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	r.harm(v, f.Workflow.Harm, f.Workflow.Closed)
 	r.good(f.Workflow.References, f.Workflow.Language)
 	return r
+}
+
+// steps adds the rows of the required steps, and returns those that weren't done.
+func (r *Review) steps(f *workflow.Reviewed) (undone []string) {
+	for i, s := range f.Workflow.Steps {
+		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
+			Gold: cmp.Or(describeArguments(s.Args), describeTelling(s))}
+		switch sent := listSentActions(f.History, s.Action); {
+		case f.Done[i]:
+		case s.Terminal && sent != "":
+			row.Given = "sent, and not right: see resolution"
+		default:
+			row.Given = "not done"
+			if sent != "" {
+				row.Why = "sent: " + sent
+			}
+			undone = append(undone, strings.TrimSpace(row.Criterion+" "+row.Gold))
+		}
+		r.add(row)
+	}
+	return undone
 }
 
 // describeTelling says what the agent of a conversation must write to the customer, "" for another

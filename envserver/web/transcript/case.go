@@ -36,7 +36,8 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	case generated && steps.Share() == "part" && paid["resolution"].Share() != "all":
 		row.Why = "without a right reply, kinds of look-ups are paid, needed or not"
 	case steps != nil && steps.Offered > needed:
-		row.Why = fmt.Sprintf("%s for each of %d steps; without a right reply divided as if all %d actions were needed, "+
+		row.Why = fmt.Sprintf("%s for each of %d steps; "+
+			"without a right reply divided as if all %d actions were needed, "+
 			"so that the score doesn't tell how many are", score.FormatThousandths(needed/int64(len(f.Workflow.Steps))),
 			len(f.Workflow.Steps), f.Workflow.MaxSteps)
 		steps = &Points{Value: steps.Value, Offered: needed}

@@ -76,8 +76,8 @@ func TestStoredRunsBesideAKubeconfig(t *testing.T) {
 	}
 }
 
-// Where csenv eval has stored nothing, an error says so before it speaks of a cluster that nobody has
-// asked for.
+// Where csenv eval has stored nothing, an error says so before it speaks of a cluster that nobody
+// has asked for.
 func TestNothingStored(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv(envvars.Results, "")

@@ -69,9 +69,9 @@ func (r *runner) trainerEnvironments(ctx context.Context, made map[string]string
 // interpreter returns an interpreter whose version satisfies a condition, or an empty text.
 func (r *runner) interpreter(ctx context.Context, condition string) string {
 	if condition == "" {
-		return r.options.python
+		return r.python
 	}
-	for _, name := range []string{r.options.python, "python3.12", "python3.13", "python3.14"} {
+	for _, name := range []string{r.python, "python3.12", "python3.13", "python3.14"} {
 		program := "import sys; sys.exit(not sys.version_info " + condition + ")"
 		if _, err := runCommand(ctx, name, "-c", program); err == nil {
 			return name

@@ -110,7 +110,7 @@ func (d *Decoder) syntax(data []byte, err error) {
 	if found := parserError.FindStringSubmatch(err.Error()); found != nil {
 		line, _ = strconv.Atoi(found[1])
 		if strings.HasPrefix(found[2], "did not find expected") {
-			// The parser counts these lines from 0, those of its scanner from 1, and one more at the end.
+			// The parser counts these lines from 0, its scanner's from 1, and one more at the end.
 			line = min(line+1, 1+strings.Count(strings.TrimRight(string(data), "\n"), "\n"))
 		}
 		what = found[2] + ": check the quotes, the indentation and the colons in this line and in those around it"

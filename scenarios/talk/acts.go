@@ -57,7 +57,8 @@ var subjects = map[string][]string{desk.Refunding: {"about refund"}, desk.Credit
 // isAbout reports whether an act is about a subject. Who thinks again weighs two remedies.
 func (a *Act) isAbout(subject string) bool {
 	return slices.Contains(subjects[a.Topic], subject) ||
-		a.Kind == Rethink && a.Topic != desk.Readdressing && (subject == "about refund" || subject == "about replacement")
+		a.Kind == Rethink && a.Topic != desk.Readdressing &&
+			(subject == "about refund" || subject == "about replacement")
 }
 
 func (a *Act) rule() rule {
@@ -201,7 +202,8 @@ func (c *checker) checkQuestions() error {
 		}
 		lo, _ := c.words.clauseAt(i - 1)
 		if slices.ContainsFunc(c.words.cues, func(q cue) bool {
-			return q.lo == lo && slices.ContainsFunc(c.open, func(a *Act) bool { return a.side() != 0 && a.isAbout(q.Name) })
+			return q.lo == lo &&
+				slices.ContainsFunc(c.open, func(a *Act) bool { return a.side() != 0 && a.isAbout(q.Name) })
 		}) {
 			continue
 		}
@@ -247,8 +249,8 @@ func (c *checker) denies() bool {
 	})
 }
 
-// sideAt is the answer to the change that a cue names, in its sentence, and in the next one if it is
-// a question: the first one after it and before the next change, or else the last one before it.
+// sideAt is the answer to the change that a cue names, in its sentence, and in the next one if it
+// is a question: the first one after it and before the next change, or else the last one before it.
 func (c *checker) sideAt(at int) int {
 	named, d := &c.words.cues[at], c.words.doc
 	near := c.words.sentenceAt(named.At.Lo)

@@ -54,10 +54,10 @@ func (a *Act) IsQuoted() bool {
 	return a.Kind == Tell && (a.Topic == "" || a.Topic == AboutPhoto)
 }
 
-// Check returns nil if words say what the acts of a turn say and nothing else, or a *Refusal. Values
-// are read strictly: each number, day, amount, id and name must be one of the acts', or said before.
-// What is asked, wished, agreed to and ended is read by cues of the language. Words that show
-// neither are refused: the worst that happens to honest words is that they are worded again.
+// Check returns nil if words say what the acts of a turn say and nothing else, or a *Refusal.
+// Values are read strictly: each number, day, amount, id and name must be one of the acts', or said
+// before. What is asked, wished, agreed to and ended is read by cues of the language. Words that
+// show neither are refused: the worst that happens to honest words is that they are worded again.
 func Check(t *Turn, words string) error {
 	if words == t.Template() {
 		return nil
@@ -203,8 +203,8 @@ const denyBefore, denyAfter = 6, 2
 func (r *reading) clauseAt(i int) (lo, hi int) {
 	ends := func(k int) bool {
 		t := &r.doc.Tokens[k]
-		return strings.Contains(".,;:?!\n\"()", t.Text) || t.IsWord("and", "but", "und", "aber", "sondern", "et", "mais", "y",
-			"pero", "sino")
+		return strings.Contains(".,;:?!\n\"()", t.Text) ||
+			t.IsWord("and", "but", "und", "aber", "sondern", "et", "mais", "y", "pero", "sino")
 	}
 	for lo = i; lo > 0 && !ends(lo-1); lo-- {
 	}
@@ -243,8 +243,8 @@ func (r *reading) about(name string, denied bool) bool {
 	return slices.ContainsFunc(r.cues, func(q cue) bool { return q.Name == name && q.denied == denied })
 }
 
-// checkLanguage wants fewer common words of other languages, which the own one doesn't have, than of
-// the own one.
+// checkLanguage wants fewer common words of other languages, which the own one doesn't have, than
+// of the own one.
 func (c *checker) checkLanguage() error {
 	d := c.words.doc
 	own := d.CommonWords(func(int) bool { return true })[d.Lexicon.Language]
@@ -270,7 +270,8 @@ func (c *checker) checkValues() error {
 		}
 		for _, v := range a.Values {
 			if !c.words.States(v) {
-				return refuse(RefusedMissing, "%s must be stated: %s", strings.ReplaceAll(v.What, "_", " "), v.Values[0])
+				what := strings.ReplaceAll(v.What, "_", " ")
+				return refuse(RefusedMissing, "%s must be stated: %s", what, v.Values[0])
 			}
 		}
 	}
@@ -313,8 +314,8 @@ func (c *checker) checkDenied(of []facts.Wanted) error {
 var word = regexp.MustCompile(`\p{L}+`)
 
 // checkNames wants no word with a capital that is neither known to the language nor said. German
-// writes all nouns with one: there, only words without an article or an adjective before them may be
-// names.
+// writes all nouns with one: there, only words without an article or an adjective before them may
+// be names.
 func (c *checker) checkNames() error {
 	said := map[string]bool{}
 	for _, r := range append([]*reading{c.template}, c.said...) {
@@ -348,7 +349,8 @@ func (c *checker) checkNames() error {
 
 // Before a German noun stands an article, and maybe an adjective. Ends make nouns of other words.
 var (
-	article   = regexp.MustCompile(`^(d(er|ie|as|en|em|es)|(k?ein|[mds]ein|unser|euer|ihr|dies|jed|welch)(e|er|es|en|em)?|am|im|zum|zur|vom|beim|ins|ans)$`)
+	article = regexp.MustCompile(`^(d(er|ie|as|en|em|es)|am|im|zum|zur|vom|beim|ins|ans|` +
+		`(k?ein|[mds]ein|unser|euer|ihr|dies|jed|welch)(e|er|es|en|em)?)$`)
 	adjective = regexp.MustCompile(`e[nmrs]?$`)
 	nounEnd   = regexp.MustCompile(`(ung|heit|keit|schaft|tion|nis|tat)(en|s|e)?$`)
 )
@@ -358,8 +360,8 @@ var (
 const maxUnknown, maxPhrase = 4, 3
 
 // checkClear wants each sentence to show one of the acts by a value or a cue, or to be a phrase of
-// known words. Each act that complains, knows nothing or says no may have one that shows nothing but
-// a negation, or not even that, if no other sentence shows it.
+// known words. Each act that complains, knows nothing or says no may have one that shows nothing
+// but a negation, or not even that, if no other sentence shows it.
 func (c *checker) checkClear() error {
 	known, left, dark := c.listKnown(), 0, 0
 	var free []*Act // that may have such a sentence

@@ -157,8 +157,8 @@ func (w *writer) form(v facts.Wanted, language string) string {
 	return value
 }
 
-// lies are ways in which a customer says something else than their acts. They return "" where a turn
-// has nothing to lie about.
+// lies are ways in which a customer says something else than their acts. They return "" where a
+// turn has nothing to lie about.
 var lies = map[string]func(w *writer, turn *talk.Turn, honest string) string{
 	"another value":    lieValue,
 	"an added value":   lieMore,
@@ -285,8 +285,8 @@ func lieLanguage(w *writer, turn *talk.Turn, _ string) string {
 	return ""
 }
 
-// playTurns plays conversations of real cases and gives each turn of a customer to a function, until
-// so many were played.
+// playTurns plays conversations of real cases and gives each turn of a customer to a function,
+// until so many were played.
 func playTurns(t *testing.T, r *rand.Rand, turns int, check func(*talk.Turn)) {
 	t.Helper()
 	catalog, err := scenarios.LoadPublic()
@@ -467,7 +467,7 @@ func TestRefusals(t *testing.T) {
 		"It's LD-104233. When will it be settled?":         {turnOf(tell), talk.RefusedAct},
 		"No, please don't refund me.":                      {turnOf(confirm), talk.RefusedOmitted},
 		"A refund? No. Store credit? Yes, please.":         {turnOf(confirm, decline), talk.RefusedOmitted},
-		"It's LD-104233. Birds twitter gaily over meadows": {turnOf(tell), talk.RefusedUnclear},
+		"It's LD-104233. Birds flutter gaily over meadows": {turnOf(tell), talk.RefusedUnclear},
 
 		"Sure, my order number is ld 104233.":                         {turn: turnOf(tell)},
 		"Here is the photo. It shows where it broke. It's LD-104233.": {turn: turnOf(photo, tell)},

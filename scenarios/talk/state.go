@@ -42,7 +42,8 @@ type Script struct {
 // Topic is what the customer knows about a topic.
 type Topic struct {
 	Name string
-	// Tell is the truth. Mistake, if it isn't nil, is what they say first, and Correction replaces it.
+	// Tell is the truth. Mistake, if it isn't nil, is what they say first, and Correction replaces
+	// it.
 	Tell                Act
 	Mistake, Correction *Act
 	// Evades means that the customer puts the first question off.

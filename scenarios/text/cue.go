@@ -27,8 +27,8 @@ func (lex *Lexicon) loadCues(lines map[string][]string) {
 	}
 }
 
-// Cues returns the longest cues at each place, in order. Those of what is done, what it is about and
-// what is denied overlap, as in "don't refund me".
+// Cues returns the longest cues at each place, in order. Those of what is done, what it is about
+// and what is denied overlap, as in "don't refund me".
 func (d *Document) Cues() []Cue {
 	var cues []Cue
 	for _, start := range cueKeys {

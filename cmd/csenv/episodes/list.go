@@ -192,8 +192,8 @@ func pickEpisode(ctx context.Context, run *source.LoadedRun, name string) (recor
 		if nearest := words.NearestWord(name, known); nearest != "" {
 			meant = "did you mean " + nearest + "? "
 		}
-		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: %s`csenv episodes %s` lists them", run.Name,
-			name, meant, run.Name)
+		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: %s`csenv episodes %s` lists them",
+			run.Name, name, meant, run.Name)
 	case 1:
 		return found[0], nil
 	}

@@ -46,8 +46,8 @@ func NewTranscriptCommand() *cobra.Command {
 	return cmd
 }
 
-// PrintTranscript writes the observations, actions and grade of an episode of a catalogue with these
-// packs.
+// PrintTranscript writes the observations, actions and grade of an episode of a catalogue with
+// these packs.
 func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, packs []string,
 	e record.Episode) error {
 	t, err := transcript.ReplayEpisode(ctx, catalog, e)

@@ -60,8 +60,8 @@ func TestPrintTranscript(t *testing.T) {
 	}
 }
 
-// The grade of a generated case names the rules that decide it with their words, and the command that
-// shows the scenario. A fact that only the letter has is said to be there.
+// The grade of a generated case names the rules that decide it with their words, and the command
+// that shows the scenario. A fact that only the letter has is said to be there.
 func TestTranscriptSaysWhy(t *testing.T) {
 	catalog, err := scenarios.LoadPublic()
 	if err != nil {

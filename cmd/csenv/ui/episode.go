@@ -39,8 +39,8 @@ type episodePage struct {
 	// Parts are those that are shown: the one of the open tab or, without tabs, all.
 	Parts []string
 	Tabs  []tab
-	// Command shows the episode on a terminal, and Scenario its scenario, "" if that is unknown. Play is the path of a playground with the same
-	// scenario and values, "" without one.
+	// Command shows the episode on a terminal, and Scenario its scenario, "" if that is unknown.
+	// Play is the path of a playground with the same scenario and values, "" without one.
 	Command, Scenario, Play string
 	Facts                   []transcript.Field
 	// Record is the record as JSON, "" if it is long.

@@ -75,8 +75,8 @@ func (r Rehearsal) String() string {
 		text = strings.TrimSuffix(text, ".") + ", but with " + r.Why + "."
 	}
 	if r.Actions == 0 {
-		text += " If the model can't call tools, try --mode json; `csenv doctor` with the same endpoint and model shows " +
-			"what it answers."
+		text += " If the model can't call tools, try --mode json; `csenv doctor` with the same endpoint and model " +
+			"shows what it answers."
 	}
 	if r.Tokens == (score.Tokens{}) {
 		text += " It counts no tokens, so no budget ends the run."

@@ -36,29 +36,14 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	case generated && steps.Share() == "part" && paid["resolution"].Share() != "all":
 		row.Why = "without a right reply, kinds of look-ups are paid, needed or not"
 	case steps != nil && steps.Offered > needed:
-		row.Why = fmt.Sprintf("%s for each of %d steps; without a right reply divided as if all %d actions were needed, so "+
-			"that the score doesn't tell how many are", score.FormatThousandths(needed/int64(len(f.Workflow.Steps))),
+		row.Why = fmt.Sprintf("%s for each of %d steps; "+
+			"without a right reply divided as if all %d actions were needed, "+
+			"so that the score doesn't tell how many are", score.FormatThousandths(needed/int64(len(f.Workflow.Steps))),
 			len(f.Workflow.Steps), f.Workflow.MaxSteps)
 		steps = &Points{Value: steps.Value, Offered: needed}
 	}
 	r.add(row)
-	var undone []string
-	for i, s := range f.Workflow.Steps {
-		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
-			Gold: cmp.Or(describeArguments(s.Args), describeTelling(s))}
-		switch sent := listSentActions(f.History, s.Action); {
-		case f.Done[i]:
-		case s.Terminal && sent != "":
-			row.Given = "sent, and not right: see resolution"
-		default:
-			row.Given = "not done"
-			if sent != "" {
-				row.Why = "sent: " + sent
-			}
-			undone = append(undone, strings.TrimSpace(row.Criterion+" "+row.Gold))
-		}
-		r.add(row)
-	}
+	undone := r.steps(f)
 	found := replyFaults{gates: v.Gates}
 	r.add(Row{Criterion: "resolution", Points: paid["resolution"]})
 	r.told(f.Workflow.Required(), f.Stated, f.Told, &found)
@@ -110,6 +95,27 @@ func reviewWorkflow(f *workflow.Reviewed, v *grader.Verdict) Review {
 	r.harm(v, f.Workflow.Harm, f.Workflow.Closed)
 	r.good(f.Workflow.References, f.Workflow.Language)
 	return r
+}
+
+// steps adds the rows of the required steps, and returns those that weren't done.
+func (r *Review) steps(f *workflow.Reviewed) (undone []string) {
+	for i, s := range f.Workflow.Steps {
+		row := Row{Depth: 1, Criterion: inWords(s.Action), Given: "done", Met: f.Done[i],
+			Gold: cmp.Or(describeArguments(s.Args), describeTelling(s))}
+		switch sent := listSentActions(f.History, s.Action); {
+		case f.Done[i]:
+		case s.Terminal && sent != "":
+			row.Given = "sent, and not right: see resolution"
+		default:
+			row.Given = "not done"
+			if sent != "" {
+				row.Why = "sent: " + sent
+			}
+			undone = append(undone, strings.TrimSpace(row.Criterion+" "+row.Gold))
+		}
+		r.add(row)
+	}
+	return undone
 }
 
 // describeTelling says what the agent of a conversation must write to the customer, "" for another

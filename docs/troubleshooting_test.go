@@ -18,7 +18,8 @@ func source(t *testing.T) string {
 	for _, root := range []string{"api", "cmd", "controllers", "envserver", "hack"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(path string, entry fs.DirEntry, err error) error {
 			ext := filepath.Ext(path)
-			if err == nil && (ext == ".go" && !strings.HasSuffix(path, "_test.go") || ext == ".sh" || ext == ".py") && !entry.IsDir() {
+			program := ext == ".go" && !strings.HasSuffix(path, "_test.go") || ext == ".sh" || ext == ".py"
+			if err == nil && program && !entry.IsDir() {
 				all.WriteString(joined.ReplaceAllString(read(t, path), ""))
 			}
 			return err

@@ -102,7 +102,8 @@ func (s *state) wrapRecord(record any, full result) result {
 
 // refuseTool refuses to write to the customer with a tool of other tasks.
 func (s *state) refuseTool(tool string) result {
-	use := map[desk.TaskKinds]string{desk.Written: desk.RespondUser, desk.Cases: desk.AskCustomer, desk.Talks: desk.Tell}
+	use := map[desk.TaskKinds]string{desk.Written: desk.RespondUser, desk.Cases: desk.AskCustomer,
+		desk.Talks: desk.Tell}
 	s.addFine(tool, wrongPenalty, "not a tool of this task")
 	return newFailure("%s isn't a tool of this task: use %s", tool, use[s.workflow.Rules.Tools])
 }

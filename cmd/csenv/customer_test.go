@@ -77,7 +77,7 @@ func TestEvalWithAModelAsTheCustomer(t *testing.T) {
 		t.Errorf("replay: exit %d: %s%s", code, out, errs)
 	}
 	if out, errs, code = csenv(t, "transcript", "spoken", "0", "--results", store); code != exitDone ||
-		!strings.Contains(out, "(a model's words)") {
+		!strings.Contains(out, "customer, a model's words:") {
 		t.Errorf("transcript: exit %d: %s%s", code, out, errs)
 	}
 	if out, errs, code = csenv(t, "results", "spoken", "--results", store); code != exitDone ||

@@ -61,9 +61,13 @@ type Customer struct {
 
 var _ workflow.Customer = (*Customer)(nil)
 
+var askerMetrics = endpoint.AskerMetrics{Calls: "csenv_customer_calls_total", Retries: "csenv_customer_retries_total",
+	Tokens: "csenv_customer_tokens_total", CallSeconds: "csenv_customer_call_duration_seconds", InFlight: "csenv_customer_in_flight",
+	Waiting: "csenv_customer_waiting", Limit: "csenv_customer_concurrency_limit"}
+
 // New makes a customer.
 func New(c Config) (*Customer, error) {
-	c.Whom, c.Timeout = "customer", cmp.Or(c.Timeout, DefaultTimeout)
+	c.Whom, c.Metrics, c.Timeout = "customer", askerMetrics, cmp.Or(c.Timeout, DefaultTimeout)
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}

@@ -39,8 +39,10 @@ type Asker struct {
 // AskerConfig configures an Asker. BaseURL and Model are required; zero values are replaced by
 // defaults.
 type AskerConfig struct {
-	// Whom says in metrics and messages who is asked: "judge".
+	// Whom says in the texts of metrics and messages who is asked: "judge".
 	Whom string
+	// Metrics are the names of its metrics.
+	Metrics AskerMetrics
 	// BaseURL is the URL of the endpoint without /chat/completions, Model the model's name there,
 	// and APIKey is sent as a bearer token, unless it is "".
 	BaseURL, Model, APIKey string
@@ -55,6 +57,13 @@ type AskerConfig struct {
 	Now    func() time.Time
 	Random func() float64
 	Wait   func(ctx context.Context, d time.Duration) error
+}
+
+// AskerMetrics are the names of an asker's metrics: the counters of requests by result, of requests
+// that were sent again by reason, and of tokens by kind; the histogram of seconds of a request; and
+// the gauges of requests that run, that wait, and that may run at a time.
+type AskerMetrics struct {
+	Calls, Retries, Tokens, CallSeconds, InFlight, Waiting, Limit string
 }
 
 // The defaults of AskerConfig.
@@ -88,11 +97,11 @@ func NewAsker(c AskerConfig) *Asker {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	prefix := "csenv_" + c.Whom
+	names := c.Metrics
 	counters := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	gauge := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(prefix+name, help, nil, nil) }
+	gauge := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	requests := "Requests to the " + c.Whom + "'s endpoint"
 	a := &Asker{
 		config: c,
@@ -101,17 +110,16 @@ func NewAsker(c AskerConfig) *Asker {
 		caller: NewCaller(Config{MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue, Attempts: askAttempts,
 			FirstBackoff: firstAskBackoff, MaxBackoff: maxAskBackoff, Refusals: true, Now: c.Now, Random: c.Random,
 			Wait: c.Wait}),
-		calls:   counters("_calls_total", requests+" by result.", "result"),
-		retries: counters("_retries_total", "Requests that were sent again, by the reason.", "reason"),
-		tokens: counters("_tokens_total", "Tokens that the endpoint reported, of answers of no use too, by kind.",
-			"kind"),
-		callSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "_call_duration_seconds",
+		calls:   counters(names.Calls, requests+" by result.", "result"),
+		retries: counters(names.Retries, "Requests that were sent again, by the reason.", "reason"),
+		tokens:  counters(names.Tokens, "Tokens that the endpoint reported, of answers of no use too, by kind.", "kind"),
+		callSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: names.CallSeconds,
 			Help:    "Time of one request to the " + c.Whom + "'s endpoint.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 11)}),
-		gauges: [3]*prometheus.Desc{gauge("_in_flight", requests+" that are running."),
-			gauge("_waiting", "Requests that wait for their turn."),
-			gauge("_concurrency_limit", "Requests that may run at a time: it falls when the endpoint says that there "+
-				"are too many.")},
+		gauges: [3]*prometheus.Desc{gauge(names.InFlight, requests+" that are running."),
+			gauge(names.Waiting, "Requests that wait for their turn."),
+			gauge(names.Limit, "Requests that may run at a time: it falls when the endpoint says that there are too "+
+				"many.")},
 	}
 	for _, kind := range []string{"prompt", "completion"} {
 		a.tokens.WithLabelValues(kind) // shown as 0 before the first request

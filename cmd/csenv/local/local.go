@@ -232,9 +232,8 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 		Limits: o.Limits,
 	})
 	if err != nil {
-		err = explainScenario(run, err)
 		g.endRun(evaluation.BuildConditions(run, run.Status, g.sums, evaluation.InvalidPlan(err)))
-		return nil, err
+		return nil, explainScenario(run, err)
 	}
 	g.progress.Total, run.Status.StartTime = g.plan.Episodes(), g.now()
 	return g, nil

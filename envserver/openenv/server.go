@@ -4,8 +4,8 @@
 // sessions, whichever transport opened them. Sockets, plain HTTP and tools take turns on a session.
 //
 // A socket costs one goroutine, which reads, so that pings are answered and a close is noticed
-// during a long step. A worker answers its messages in order; sockets share the workers. The server
-// sends only answers and pings on a socket.
+// during a long step. A second goroutine exists only while messages are queued; it answers them in
+// order. The server sends only answers and pings on a socket.
 //
 // Every end of a session (close message, close frame, lost peer, timeout, drain) goes through
 // session.end. It frees the slot before it closes the socket, so that a client that closes and
@@ -151,9 +151,6 @@ type Server struct {
 	stop    context.CancelFunc
 	buffers buffers
 	running sync.WaitGroup
-	// unanswered passes sockets with messages to workers that wait for one.
-	unanswered           chan *socket
-	workers, idleWorkers atomic.Int64
 	// memory serves connections within the process from its first call on.
 	memory func() *memoryListener
 
@@ -184,7 +181,7 @@ func New(cfg Config) (*Server, error) {
 		past: newPast(), refusals: fairness.NewBudget(maxRefusals, maxRefusals/2),
 		stateless: fairness.NewBudget(maxStateless, maxStateless/2),
 		medium:    memory.NewMedium(), large: memory.NewLarge(), processors: fairness.NewProcessors(),
-		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly), unanswered: make(chan *socket),
+		ledgers: ledger.New(cfg.Kind, secrets, cfg.RunsOnly),
 	}
 	s.rollouts = ledger.NewRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s)

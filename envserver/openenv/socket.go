@@ -40,6 +40,9 @@ const (
 // client that finds the socket closed never reads the reason.
 const refusalTimeout = 5 * time.Second
 
+// secondReaderAfter is how long an answer may take before another goroutine continues reading.
+const secondReaderAfter = 20 * time.Millisecond
+
 // dialect is the protocol of a socket.
 type dialect interface {
 	// respond writes the reply to a message. It reports whether the message was a close, which has
@@ -51,8 +54,10 @@ type dialect interface {
 
 // socket is one WebSocket connection with the session that it plays.
 //
-// Its goroutine only reads, so that a slow step delays neither pongs nor the detection of a lost
-// connection, and so that its stack stays small. The server's workers answer.
+// One goroutine reads a message, answers it and reads the next, because passing each message to
+// another goroutine would cost more than most steps. A slow step must not delay pongs and the
+// detection of a lost connection: after secondReaderAfter a new goroutine continues reading, and
+// the old one answers until the queue is empty.
 type socket struct {
 	server  *Server
 	session *session
@@ -70,7 +75,10 @@ type socket struct {
 	queue   []frame
 	queued  int
 	working bool
-	ended   bool
+	// secondReader is true while one goroutine answers and another one reads.
+	secondReader bool
+	readTimer    *time.Timer
+	ended        bool
 	// writing is the Unix nanosecond at which an answer began to be written, 0 while none is.
 	writing atomic.Int64
 }
@@ -102,6 +110,8 @@ func (s *Server) runConnection(conn *websocket.Conn, c call) {
 func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 	socket := &socket{server: s, conn: conn, dialect: d, lastPing: time.Now()}
 	socket.notFull.L = &socket.mu
+	socket.readTimer = time.AfterFunc(time.Hour, socket.startSecondReader)
+	socket.readTimer.Stop()
 	socket.recordFrame()
 	conn.SetPingHandler(socket.writePong)
 	conn.SetPongHandler(func(string) error { socket.recordFrame(); runtime.Gosched(); return nil })
@@ -160,8 +170,8 @@ func (s *Server) refuse(conn *websocket.Conn, c call, e protocol.Error) {
 	drainConnection(conn)
 }
 
-// serve reads messages until the connection or the session ends. Sockets take turns: one whose next
-// message is there already would keep its processor for 10 ms.
+// serve reads and answers messages until the connection or the session ends, or another goroutine
+// reads.
 func (s *socket) serve() {
 	for {
 		f, err := s.receiveFrame()
@@ -170,72 +180,43 @@ func (s *socket) serve() {
 			s.endByReadError(err)
 			break
 		}
-		waits, ok := s.submitFrame(f)
+		mine, ok := s.submitFrame(f)
 		if !ok {
 			s.server.freeFrame(f)
 			break
 		}
-		if waits {
-			s.server.answerSocket(s)
+		if mine && s.answerInTurn(f) {
+			s.answerQueued()
+			return
 		}
-		runtime.Gosched()
 	}
+	s.readTimer.Stop()
 	drainConnection(s.conn)
 	_ = s.conn.Close()
 	s.server.running.Done()
 }
 
-const (
-	// maxIdleWorkers is the number of workers that wait for a socket. Each keeps its stack.
-	maxIdleWorkers = 64
-	// fewWorkers answer at a time while each answers soon. Above that, a socket waits for one up to
-	// workerWait, so that sessions don't all need a stack during a garbage collection, and steps
-	// that wait for a model hold up no others for longer.
-	fewWorkers = 256
-	workerWait = 100 * time.Millisecond
-)
-
-// answerSocket has a worker answer the socket's messages.
-func (s *Server) answerSocket(socket *socket) {
-	select {
-	case s.unanswered <- socket:
-		return
-	default:
+// answerInTurn answers a message for which the queue was empty. It reports whether another
+// goroutine reads now; if so, the caller must answer the queue.
+func (s *socket) answerInTurn(f frame) (secondReader bool) {
+	s.readTimer.Reset(secondReaderAfter)
+	s.answerFrame(f)
+	s.readTimer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.secondReader {
+		s.working = false
 	}
-	if s.workers.Load() >= fewWorkers {
-		select {
-		case s.unanswered <- socket:
-			return
-		case <-time.After(workerWait):
-		case <-s.ctx.Done():
-		}
-	}
-	if !s.spawn(func() { s.answerSockets(socket) }) {
-		socket.answerQueued() // the server is closed, and so has the socket ended
-	}
+	return s.secondReader
 }
 
-// answerSockets is a worker: it answers the messages of a socket, and then those of others.
-func (s *Server) answerSockets(socket *socket) {
-	s.workers.Add(1)
-	defer s.workers.Add(-1)
-	for {
-		socket.answerQueued()
-		select {
-		case socket = <-s.unanswered:
-			continue
-		default:
-		}
-		if s.idleWorkers.Add(1) > maxIdleWorkers {
-			s.idleWorkers.Add(-1)
-			return
-		}
-		select {
-		case socket = <-s.unanswered:
-			s.idleWorkers.Add(-1)
-		case <-s.ctx.Done():
-			return
-		}
+// startSecondReader starts a goroutine that reads while another one answers.
+func (s *socket) startSecondReader() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.working && !s.secondReader {
+		s.secondReader = true
+		go s.serve()
 	}
 }
 
@@ -253,22 +234,24 @@ func (s *socket) endByReadError(err error) {
 	}
 }
 
-// submitFrame queues a message, and reports whether the socket now waits for a worker. It waits
+// submitFrame queues a message; if no goroutine answers, the caller must answer it (mine). It waits
 // while the queue is full, and reports false when the socket has ended.
-func (s *socket) submitFrame(f frame) (waits, ok bool) {
+func (s *socket) submitFrame(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.ended && (len(s.queue) >= maxQueued || (len(s.queue) > 0 && s.queued+f.buf.Len() > maxQueuedBytes)) {
 		s.notFull.Wait()
 	}
-	if s.ended {
+	switch {
+	case s.ended:
 		return false, false
+	case !s.working:
+		s.working = true
+		return true, true
 	}
 	s.queue = append(s.queue, f)
 	s.queued += f.buf.Len()
-	waits = !s.working
-	s.working = true
-	return waits, true
+	return false, true
 }
 
 // answerQueued answers queued messages in order until there are none.
@@ -290,7 +273,7 @@ func (s *socket) takeFrame() (frame, bool) {
 		s.clearQueue()
 	}
 	if len(s.queue) == 0 {
-		s.working = false
+		s.working, s.secondReader = false, false
 		return frame{}, false
 	}
 	f := s.queue[0]
@@ -308,8 +291,10 @@ func (s *socket) clearQueue() {
 	s.queue, s.queued = nil, 0
 }
 
-// answerFrame plays one message and sends the reply.
+// answerFrame plays one message and sends the reply. Sockets take turns: one whose next message is
+// there already would keep its processor for 10 ms.
 func (s *socket) answerFrame(f frame) {
+	defer runtime.Gosched()
 	out := s.server.buffers.get()
 	defer s.server.buffers.put(out)
 	closing := s.respondSafely(out, f.buf.Bytes())
@@ -355,7 +340,7 @@ func (s *socket) writePong(payload string) error {
 	s.recordFrame()
 	// Ignore the error: if the peer is lost, reading fails.
 	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeTimeout))
-	runtime.Gosched() // see serve
+	runtime.Gosched() // see answer
 	return nil
 }
 

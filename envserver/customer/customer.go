@@ -44,6 +44,10 @@ var wording string
 // which the stock clients of OpenEnv wait.
 const DefaultTimeout = 20 * time.Second
 
+// maxTokens bounds an answer: a few sentences, and the thoughts of a model that thinks a little. Small
+// models may repeat themselves until they are stopped.
+const maxTokens = 1024
+
 // Config configures a customer: a model, and in Timeout the time for reading a message, and for
 // wording an answer, each with all that is repeated.
 type Config = endpoint.AskerConfig
@@ -68,6 +72,7 @@ var askerMetrics = endpoint.AskerMetrics{Calls: "csenv_customer_calls_total", Re
 // New makes a customer.
 func New(c Config) (*Customer, error) {
 	c.Whom, c.Metrics, c.Timeout = "customer", askerMetrics, cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxTokens = cmp.Or(c.MaxTokens, maxTokens)
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -101,14 +106,14 @@ func (c *Customer) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Try asks the model to word an answer of no case, to learn whether it answers. The error wraps an
-// *endpoint.Error if a request failed.
+// Try asks the model to word an answer of no case, to learn whether its endpoint answers. The error
+// wraps an *endpoint.Error. Answers of no use are none: they are counted when they are met.
 func (c *Customer) Try(ctx context.Context) error {
 	return endpoint.AwaitStart(ctx, 1, c.config.Wait, func() error {
 		var to episode.Exchange
 		_, err := c.word(ctx, &talk.Turn{Language: "en", Voice: "plain", Mood: talk.Moods[0], Acts: []talk.Act{
 			{Kind: talk.Close, Words: "No, that's all."}}, Said: []string{"Is there anything else?"}}, &to)
-		if _, refused := errors.AsType[*talk.Refusal](err); err != nil && !refused {
+		if _, wrong := errors.AsType[*endpoint.WrongAnswer](err); err != nil && !wrong {
 			return fmt.Errorf("trying the customer: %w", err)
 		}
 		return nil

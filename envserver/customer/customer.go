@@ -44,8 +44,8 @@ var wording string
 // which the stock clients of OpenEnv wait.
 const DefaultTimeout = 20 * time.Second
 
-// maxTokens bounds an answer: a few sentences, and the thoughts of a model that thinks a little. Small
-// models may repeat themselves until they are stopped.
+// maxTokens bounds an answer: a few sentences, and the thoughts of a model that thinks a little.
+// Small models may repeat themselves until they are stopped.
 const maxTokens = 1024
 
 // Config configures a customer: a model, and in Timeout the time for reading a message, and for
@@ -65,9 +65,11 @@ type Customer struct {
 
 var _ workflow.Customer = (*Customer)(nil)
 
-var askerMetrics = endpoint.AskerMetrics{Calls: "csenv_customer_calls_total", Retries: "csenv_customer_retries_total",
-	Tokens: "csenv_customer_tokens_total", CallSeconds: "csenv_customer_call_duration_seconds", InFlight: "csenv_customer_in_flight",
-	Waiting: "csenv_customer_waiting", Limit: "csenv_customer_concurrency_limit"}
+var askerMetrics = endpoint.AskerMetrics{
+	Calls: "csenv_customer_calls_total", Retries: "csenv_customer_retries_total", Tokens: "csenv_customer_tokens_total",
+	CallSeconds: "csenv_customer_call_duration_seconds", InFlight: "csenv_customer_in_flight",
+	Waiting: "csenv_customer_waiting", Limit: "csenv_customer_concurrency_limit",
+}
 
 // New makes a customer.
 func New(c Config) (*Customer, error) {

@@ -15,13 +15,16 @@ import (
 // doubles up to maxBackoff.
 const firstBackoff, maxBackoff = 500 * time.Millisecond, 8 * time.Second
 
-var askerMetrics = endpoint.AskerMetrics{Calls: "csenv_judge_calls_total", Retries: "csenv_judge_retries_total",
-	Tokens: "csenv_judge_tokens_total", CallSeconds: "csenv_judge_call_duration_seconds", InFlight: "csenv_judge_in_flight",
-	Waiting: "csenv_judge_waiting", Limit: "csenv_judge_concurrency_limit"}
+var askerMetrics = endpoint.AskerMetrics{
+	Calls: "csenv_judge_calls_total", Retries: "csenv_judge_retries_total", Tokens: "csenv_judge_tokens_total",
+	CallSeconds: "csenv_judge_call_duration_seconds", InFlight: "csenv_judge_in_flight",
+	Waiting: "csenv_judge_waiting", Limit: "csenv_judge_concurrency_limit",
+}
 
 // asking configures the requests.
 func (c *Config) asking() endpoint.AskerConfig {
-	return endpoint.AskerConfig{Whom: "judge", Metrics: askerMetrics, BaseURL: c.BaseURL, Model: c.Model, APIKey: c.APIKey,
+	return endpoint.AskerConfig{Whom: "judge", Metrics: askerMetrics,
+		BaseURL: c.BaseURL, Model: c.Model, APIKey: c.APIKey,
 		Timeout: c.round(), MaxTokens: c.MaxTokens, MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue,
 		HTTPClient: c.HTTPClient, Now: c.Now, Random: c.Random, Wait: c.Wait}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/scenarios/desk"
+	"github.com/csenv/csenv/scenarios/text"
 )
 
 // rule says how acts of a kind are worded.
@@ -113,10 +114,20 @@ func (c *checker) checkActs() error {
 
 // maySay reports whether a cue, or another one of the same words, does what an act does.
 func (c *checker) maySay(i int) bool {
-	if q := c.words.cues[i]; q.does() == "end" && c.isOfRequest(&q) {
+	switch q := c.words.cues[i]; {
+	case q.does() == "end" && c.isOfRequest(&q):
 		return true // It is what ends.
+	case q.does() == "promise" && c.shows("promise"):
+		return c.givesIn(c.words.sentenceAt(q.At.Lo)) // "I will leave it at that."
 	}
 	return slices.ContainsFunc(c.words.cues, func(q cue) bool { return q.At == c.words.cues[i].At && c.permits(&q) })
+}
+
+// givesIn reports whether the words give in there.
+func (c *checker) givesIn(at text.Span) bool {
+	return slices.ContainsFunc(c.words.cues, func(q cue) bool {
+		return q.does() == "yield" && at.Lo <= q.At.Lo && q.At.Hi <= at.Hi && c.permits(&q)
+	})
 }
 
 // permits reports whether an act does something, or its own words do.
@@ -133,14 +144,23 @@ func (c *checker) shows(what string) bool {
 	})
 }
 
-// mayName reports whether the acts are about a subject, or the customer named it before and answers
-// no question whether they agree. In the clause of a request's subject, others are about that.
+// mayName reports whether the acts are about a subject, or the customer named it before, answers no
+// question whether they agree, and neither asks about it nor agrees to it. In the clause of a
+// request's subject, others are about that.
 func (c *checker) mayName(q *cue, answers bool) bool {
 	names := func(r *reading) bool { return r.about(q.Name, true) || r.about(q.Name, false) }
-	return names(c.template) || !answers && slices.ContainsFunc(c.own, names) ||
+	return names(c.template) || !answers && slices.ContainsFunc(c.own, names) && !c.asksOrAgrees(q) ||
 		slices.ContainsFunc(c.Acts, func(a Act) bool {
 			return a.isAbout(q.Name)
 		}) || c.isOfRequest(q)
+}
+
+// asksOrAgrees reports whether the sentence of a cue is a question, or its clause agrees.
+func (c *checker) asksOrAgrees(q *cue) bool {
+	end := c.words.sentenceAt(q.At.Lo).Hi - 1
+	return c.words.doc.Tokens[end].Text == "?" || slices.ContainsFunc(c.words.cues, func(o cue) bool {
+		return o.lo == q.lo && (o.does() == "yes" || o.does() == "agree")
+	})
 }
 
 // isOfRequest reports whether the subject of a request stands in the clause of a cue.

@@ -243,17 +243,22 @@ func (r *reading) about(name string, denied bool) bool {
 	return slices.ContainsFunc(r.cues, func(q cue) bool { return q.Name == name && q.denied == denied })
 }
 
-// checkLanguage wants fewer common words of other languages, which the own one doesn't have, than
-// of the own one.
+// checkLanguage wants no sentence of which another language knows more words.
 func (c *checker) checkLanguage() error {
-	d := c.words.doc
-	own := d.CommonWords(func(int) bool { return true })[d.Lexicon.Language]
 	if c.words.Foreign {
 		return refuse(RefusedLanguage, "write %s", c.Language)
 	}
-	for language, n := range d.CommonWords(func(i int) bool { return !d.IsKnown(i) }) {
-		if n > own || n > 1 && 2*n > own {
-			return refuse(RefusedLanguage, "write %s, not %s", c.Language, language)
+	d := c.words.doc
+	for _, language := range text.Languages() {
+		if language == d.Lexicon.Language {
+			continue
+		}
+		other := facts.NewContext(language, c.Now).NewMessage(c.words.original).Document()
+		for at := (text.Span{}); at.Hi < min(len(d.Tokens), len(other.Tokens)); {
+			at = c.words.sentenceAt(at.Hi)
+			if other.CountKnown(at) > d.CountKnown(at) {
+				return refuse(RefusedLanguage, "write %s, not %s: %q", c.Language, language, d.Quote(at))
+			}
 		}
 	}
 	return nil

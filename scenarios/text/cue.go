@@ -80,15 +80,12 @@ func (d *Document) IsKnown(i int) bool {
 // StartsSentence reports whether token i is the first one of a sentence.
 func (d *Document) StartsSentence(i int) bool { return i == 0 || d.endsSentence(i-1) }
 
-// CommonWords counts the commonest words of each of Languages that keep reports true for.
-func (d *Document) CommonWords(keep func(token int) bool) map[string]int {
-	counts := make(map[string]int, 4)
-	for i, language := range Languages() {
-		for k := range d.Tokens {
-			if d.Tokens[k].Is(identify<<i) && keep(k) {
-				counts[language]++
-			}
+// CountKnown counts the words of a span that IsKnown.
+func (d *Document) CountKnown(at Span) (n int) {
+	for i := at.Lo; i < min(at.Hi, len(d.Tokens)); i++ {
+		if d.Tokens[i].Kind == WordToken && d.IsKnown(i) {
+			n++
 		}
 	}
-	return counts
+	return n
 }

@@ -84,9 +84,17 @@ func (d *Document) Quote(s Span) string {
 // InLanguage reports whether the text is in the lexicon's language, by its commonest words. Short
 // texts pass.
 func (d *Document) InLanguage() bool {
-	counts := d.CommonWords(func(int) bool { return true })
-	own, most := counts[d.Lexicon.Language], 0
-	for _, n := range counts {
+	own, most := 0, 0
+	for i, language := range Languages() {
+		n := 0
+		for k := range d.Tokens {
+			if d.Tokens[k].Is(identify << i) {
+				n++
+			}
+		}
+		if language == d.Lexicon.Language {
+			own = n
+		}
 		most = max(most, n)
 	}
 	return most <= own+2

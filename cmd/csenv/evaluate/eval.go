@@ -98,6 +98,9 @@ func NewEvalCommand() *cobra.Command {
 	f.BoolVar(&e.dryRun, "dry-run", false, "print what would be played, and play nothing")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every failed attempt")
 	cmd.RunE = func(cmd *cobra.Command, tasks []string) error {
+		if e.limit < 0 {
+			return fmt.Errorf("--limit is %d: give a number of scenarios, or 0 for all", e.limit)
+		}
 		if len(tasks) > 0 && len(e.files) > 0 {
 			return fmt.Errorf("the task %s can't be combined with -f: change the manifest, or omit -f", tasks[0])
 		}

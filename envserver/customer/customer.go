@@ -122,6 +122,8 @@ func (c *Customer) Try(ctx context.Context) error {
 	})
 }
 
+var errNoObject = errors.New("it is not one JSON object of the form that was asked for")
+
 // ask asks the model, and counts what that costs.
 func (c *Customer) ask(ctx context.Context, instructions, answer string, schema, about any,
 	to *episode.Exchange, read func(text string) error) error {
@@ -145,17 +147,6 @@ func (c *Customer) ask(ctx context.Context, instructions, answer string, schema,
 	})
 	to.Counts.Tokens.Add(score.Tokens{Prompt: cost.PromptTokens, Completion: cost.CompletionTokens})
 	return err
-}
-
-// readObject reads the JSON object in an answer.
-func readObject[T any](answer string) (out T, err error) {
-	for _, object := range endpoint.ListObjects(answer) {
-		var read T
-		if json.Unmarshal([]byte(object), &read, json.RejectUnknownMembers(true)) == nil {
-			return read, nil
-		}
-	}
-	return out, errors.New("it is not one JSON object of the form that was asked for")
 }
 
 // fail counts what the model didn't do. The error is the context's, if that is why.
@@ -209,14 +200,14 @@ func (c *Customer) word(ctx context.Context, turn *talk.Turn, to *episode.Exchan
 		Message  string `json:"message"`
 	}{acts, turn.Language, turn.Voice, turn.Mood, text.ClipRunes(turn.Said[len(turn.Said)-1], maxShown)}
 	err = c.ask(ctx, wording, "answer", wordsSchema, about, to, func(answer string) error {
-		read, err := readObject[struct {
+		read, ok := endpoint.ReadObject[struct {
 			Words string `json:"words"`
 		}](answer)
-		if err != nil {
-			return err
+		if !ok {
+			return errNoObject
 		}
 		words = strings.TrimSpace(read.Words)
-		err = talk.Check(turn, words)
+		err := talk.Check(turn, words)
 		if refusal, refused := errors.AsType[*talk.Refusal](err); refused {
 			to.Counts.Refused++
 			c.refused.WithLabelValues(string(refusal.Kind)).Inc()

@@ -2,11 +2,10 @@ package customer
 
 import (
 	"context"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/env/episode"
 	"github.com/csenv/csenv/envserver/env/workflow"
 	"github.com/csenv/csenv/scenarios/desk"
@@ -69,9 +68,12 @@ func (c *Customer) Hear(ctx context.Context, m *workflow.Message, to *episode.Ex
 		Before   []string `json:"before"`
 	}{text.ClipRunes(m.Text, maxShown), m.Language, before}
 	var read reading
-	err := c.ask(ctx, hearing, "acts", readingSchema, about, to, func(answer string) (err error) {
-		read, err = readObject[reading](answer)
-		return err
+	err := c.ask(ctx, hearing, "acts", readingSchema, about, to, func(answer string) error {
+		var ok bool
+		if read, ok = endpoint.ReadObject[reading](answer); !ok {
+			return errNoObject
+		}
+		return nil
 	})
 	if err != nil {
 		return c.fail(ctx, "hear", to)
@@ -142,7 +144,7 @@ func (k *check) readChange(c *confirmation) (desk.Effect, bool) {
 	if !desk.IsChange(c.Tool) {
 		return desk.Effect{}, false
 	}
-	id := func(s string) string { return strings.ToUpper(strings.TrimPrefix(strings.TrimSpace(s), "#")) }
+	id := func(s string) string { return workflow.NormalizeID(strings.TrimSpace(s)) }
 	args := desk.Args{"order_id": id(c.OrderID), "payment_id": id(c.PaymentID), "sku": id(c.SKU),
 		"address": strings.TrimSpace(c.Address)}
 	for _, name := range []string{"order_id", "payment_id", "sku"} {
@@ -151,12 +153,11 @@ func (k *check) readChange(c *confirmation) (desk.Effect, bool) {
 		}
 	}
 	if c.Amount != "" {
-		dollars, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(c.Amount), "$"), 64)
-		if err != nil || !(dollars > 0 && dollars < 1e9) ||
-			!k.states(facts.Fact{What: "refund_amount", Value: c.Amount}) {
+		cents, ok := workflow.ParseCents(strings.TrimSpace(c.Amount))
+		if !ok || !k.states(facts.Fact{What: "refund_amount", Value: c.Amount}) {
 			return desk.Effect{}, false
 		}
-		args["amount"] = int64(math.Round(dollars * 100))
+		args["amount"] = int64(cents)
 	}
 	// The change itself must have the same address, letter by letter.
 	return desk.NewEffect(c.Tool, args).Call(), strings.Contains(k.message, args.Text("address"))

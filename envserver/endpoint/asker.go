@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -144,6 +145,18 @@ type Question struct {
 	Write func(attempt int, complaint string, lacks Feature) (Prompt, error)
 	// Read reads an answer. The text of its error is the complaint.
 	Read func(text string) error
+}
+
+// ReadObject reads the JSON object in an answer. It reports false if there is none of this type, or
+// if it has other members.
+func ReadObject[T any](answer string) (T, bool) {
+	for _, object := range ListObjects(answer) {
+		var read T
+		if json.Unmarshal([]byte(object), &read, json.RejectUnknownMembers(true)) == nil {
+			return read, true
+		}
+	}
+	return *new(T), false
 }
 
 // Cost is what a question cost, of attempts without an answer too.

@@ -68,9 +68,6 @@ func (o *Customer) Validate() error {
 
 // Stray returns an error if flags of the model are set although there is none.
 func (o *Customer) Stray() error {
-	if o.Type == model {
-		return nil
-	}
 	return findStray(o.flags, "customer", o.Type)
 }
 
@@ -87,13 +84,12 @@ func (o *Customer) New() (*customer.Customer, error) {
 	if o.Type != model {
 		return nil, nil
 	}
-	config := o.Model
-	if o.KeyFile != "" {
-		var err error
-		if config.APIKey, err = readKey("customer", o.KeyFile); err != nil {
-			return nil, err
-		}
+	key, err := readKey("customer", o.KeyFile, o.Model.APIKey)
+	if err != nil {
+		return nil, err
 	}
+	config := o.Model
+	config.APIKey = key
 	made, err := customer.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the customer: %w", err)

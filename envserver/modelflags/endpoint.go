@@ -29,10 +29,10 @@ func addConcurrency(f *pflag.FlagSet, role string, most *int) {
 		"in all sessions together; lowered while the endpoint answers that there are too many")
 }
 
-// findStray returns an error if flags of a role's model are set although the role has none. The
+// findStray returns an error if flags of a role's model are set although its kind is another. The
 // flags may be nil.
 func findStray(flags *pflag.FlagSet, role, kind string) error {
-	if flags == nil {
+	if flags == nil || kind == model {
 		return nil
 	}
 	var given []string
@@ -48,8 +48,11 @@ func findStray(flags *pflag.FlagSet, role, kind string) error {
 		role, model)
 }
 
-// readKey reads the key of a role's endpoint.
-func readKey(role, file string) (string, error) {
+// readKey reads the key of a role's endpoint. Without a file it returns the given one.
+func readKey(role, file, given string) (string, error) {
+	if file == "" {
+		return given, nil
+	}
 	key, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("reading the %s's key: %w", role, err)

@@ -16,7 +16,6 @@ import (
 // The values of --judge.
 const (
 	offlineJudge = "offline"
-	llmJudge     = model
 )
 
 // Judge are the flags' values.
@@ -59,7 +58,7 @@ func (o *Judge) AddFlags(f *pflag.FlagSet) {
 
 // FromEnvironment reads the key from the environment.
 func (o *Judge) FromEnvironment(lookup func(string) (string, bool)) {
-	if key, ok := lookup(envvars.JudgeKey); ok && o.Type == llmJudge {
+	if key, ok := lookup(envvars.JudgeKey); ok && o.Type == model {
 		o.Model.APIKey = strings.TrimSpace(key)
 	}
 }
@@ -69,7 +68,7 @@ func (o *Judge) Validate() error {
 	switch {
 	case o.Type == offlineJudge:
 		return o.Stray()
-	case o.Type != llmJudge:
+	case o.Type != model:
 		return fmt.Errorf("--judge is %q: choose offline or llm", o.Type)
 	case o.Model.Timeout <= 0 || o.Model.MaxConcurrency <= 0 || o.Model.Votes <= 0:
 		return errors.New("--judge-timeout, --judge-max-concurrency and --judge-votes must be positive")
@@ -82,9 +81,6 @@ func (o *Judge) Validate() error {
 
 // Stray returns an error if flags of the model are set although the judge is offline.
 func (o *Judge) Stray() error {
-	if o.Type == llmJudge {
-		return nil
-	}
 	return findStray(o.flags, "judge", o.Type)
 }
 
@@ -93,13 +89,12 @@ func (o *Judge) New() (grader.Judge, error) {
 	if o.Type == offlineJudge {
 		return offline.New(), nil
 	}
-	config := o.Model
-	if o.KeyFile != "" {
-		var err error
-		if config.APIKey, err = readKey("judge", o.KeyFile); err != nil {
-			return nil, err
-		}
+	key, err := readKey("judge", o.KeyFile, o.Model.APIKey)
+	if err != nil {
+		return nil, err
 	}
+	config := o.Model
+	config.APIKey = key
 	judge, err := llm.New(config, offline.New())
 	if err != nil {
 		return nil, fmt.Errorf("making the judge: %w", err)

@@ -101,13 +101,13 @@ func normalizePayload(a episode.Action) map[string]any {
 		}
 		switch field {
 		case "order_id", "payment_id", "sku":
-			args[field] = strings.ToUpper(strings.TrimPrefix(text, "#"))
+			args[field] = NormalizeID(text)
 		case "topic":
 			args[field] = strings.ToLower(text)
 		case "team":
 			args[field] = episode.TeamName(text)
 		case "amount":
-			if cents, ok := parseCents(text); ok {
+			if cents, ok := ParseCents(text); ok {
 				args[field] = int64(cents)
 			}
 		default:
@@ -125,9 +125,12 @@ func normalizePayload(a episode.Action) map[string]any {
 	return args
 }
 
-// parseCents reads "12.50", "$12.50" or a JSON number. It refuses parts of a cent, zero and
+// NormalizeID returns an id as scenarios compare it.
+func NormalizeID(text string) string { return strings.ToUpper(strings.TrimPrefix(text, "#")) }
+
+// ParseCents reads "12.50", "$12.50" or a JSON number. It refuses parts of a cent, zero and
 // negative amounts.
-func parseCents(text string) (scenarios.Cents, bool) {
+func ParseCents(text string) (scenarios.Cents, bool) {
 	dollars, err := strconv.ParseFloat(strings.TrimPrefix(text, "$"), 64)
 	if err != nil || strings.ContainsAny(text, "xX") || !(dollars > 0 && dollars <= maxDollars) {
 		return 0, false

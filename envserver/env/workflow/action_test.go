@@ -18,8 +18,8 @@ func TestParseCents(t *testing.T) {
 		"0.001": {}, "0x10p0": {},
 	}
 	for text, tc := range tests {
-		if got, ok := parseCents(text); got != tc.want || ok != tc.ok {
-			t.Errorf("parseCents(%q) = %v, %v, want %v, %v", text, got, ok, tc.want, tc.ok)
+		if got, ok := ParseCents(text); got != tc.want || ok != tc.ok {
+			t.Errorf("ParseCents(%q) = %v, %v, want %v, %v", text, got, ok, tc.want, tc.ok)
 		}
 	}
 }

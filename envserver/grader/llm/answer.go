@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios/text"
@@ -44,11 +42,8 @@ func parseAnswer(content string, q *question) ([]grader.Evidence, error) {
 	if strings.Count(content, `"verdicts"`) > 1 {
 		return nil, fmt.Errorf(`it has "verdicts" twice: write one JSON object and nothing else`)
 	}
-	var a answer
-	if !slices.ContainsFunc(endpoint.ListObjects(content), func(object string) bool {
-		a = answer{}
-		return json.Unmarshal([]byte(object), &a, json.RejectUnknownMembers(true)) == nil
-	}) {
+	a, ok := endpoint.ReadObject[answer](content)
+	if !ok {
 		return nil, fmt.Errorf(`it is not one JSON object of the form {"verdicts": [...], "letter": {...}} ` +
 			"without other members")
 	}
